@@ -1,0 +1,47 @@
+# Everything runs in .venv, which needs only Python 3.11 or newer; the rest is installed from pyproject.toml,
+# at the versions in constraints/.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up test lint fuzz bench compat clean
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: $(INSTALLED) ## see a NameServer at work: register brokers, ask for routes, lose a broker
+	@$(BIN)/python examples/nameserver.py
+
+up: $(INSTALLED) ## run a NameServer on 127.0.0.1:9876 until interrupted
+	@$(BIN)/kerolox namesrv
+
+test: lint ## run the checks and the tests
+	$(BIN)/pytest -m "not slow" $(ARGS)
+
+lint: $(INSTALLED) ## run ruff, mypy --strict and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fuzz: $(INSTALLED) ## throw two million damaged inputs at the codec
+	KEROLOX_FUZZ_CASES=2000000 $(BIN)/pytest tests/wire/test_fuzz.py --timeout=0 -q -s $(ARGS)
+
+bench: $(INSTALLED) ## compare speed and size with Apache RocketMQ in one run (needs Java and Maven)
+	$(BIN)/python -m bench.namesrv $(ARGS)
+
+compat: $(INSTALLED) ## run Apache RocketMQ's brokers, clients and mqadmin against ours (needs Java and Maven)
+	KEROLOX_COMPAT_TABLE=docs/reference/compatibility.md $(BIN)/pytest -m compat --timeout=900 $(ARGS)
+
+clean: ## remove what was built
+	rm -rf .venv build dist artefacts .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kerolox needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints/base.txt --constraint constraints/test.txt --editable ".[test]"
+	@touch $@

@@ -1,0 +1,3 @@
+"""Apache RocketMQ for people who work in Python."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,80 @@
+"""Key-value configuration: namespace to key to value, kept in one file."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from kerolox.errors import ConfigurationError, ProtocolError, SystemFailure
+from kerolox.runtime.blocking import in_thread
+from kerolox.runtime.files import BACKUP_SUFFIX, Disk, replace_whole
+from kerolox.wire.bodies.kv import KVConfig
+
+log = logging.getLogger(__name__)
+
+# The namespace in which an ordered topic has its queues per broker, such as `broker-a:8;broker-b:8`.
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+
+
+class KVStore:
+    """The table in memory, and after every change on disk before the change is acknowledged."""
+
+    def __init__(self, disk: Disk, path: Path, *, bytes_max: int) -> None:
+        self._disk = disk
+        self._path = path
+        self._bytes_max = bytes_max
+        self._table: dict[str, dict[str, str]] = {}
+        self._writing = asyncio.Lock()
+
+    def load(self) -> None:
+        """Reads the file, or its backup where the file cannot be read; a missing file is an empty table."""
+        backup = self._path.with_name(self._path.name + BACKUP_SUFFIX)
+        failure: ProtocolError | None = None
+        for path in (self._path, backup):
+            content = self._disk.read(path)
+            if not content:
+                continue
+            try:
+                self._table = KVConfig.decode(content).config_table
+                return
+            except ProtocolError as error:
+                log.warning("key-value file %s cannot be read: %s", path, error)
+                failure = failure or error
+        if failure is not None:
+            raise ConfigurationError(f"kvConfigPath={self._path} and its backup cannot be read: {failure}") from failure
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._table.get(namespace, {}).get(key)
+
+    def namespace(self, namespace: str) -> dict[str, str] | None:
+        """Returns all keys of a namespace, or None if it never had one."""
+        return self._table.get(namespace)
+
+    async def put(self, namespace: str, key: str, value: str) -> None:
+        """Returns when the value is on disk; SystemFailure, and no change, if it cannot be kept."""
+        await self._change(namespace, key, value)
+
+    async def delete(self, namespace: str, key: str) -> None:
+        if self.get(namespace, key) is not None:
+            await self._change(namespace, key, None)
+
+    async def _change(self, namespace: str, key: str, value: str | None) -> None:
+        # One writer at a time: a later state must not be overtaken on its way to the disk.
+        async with self._writing:
+            table = {name: dict(pairs) for name, pairs in self._table.items()}
+            if value is None:
+                table.get(namespace, {}).pop(key, None)
+            else:
+                table.setdefault(namespace, {})[key] = value
+            content = KVConfig(table).encode()
+            if len(content) > self._bytes_max:
+                raise SystemFailure(f"key-value configuration of {len(content)} bytes, at most {self._bytes_max} kept")
+            try:
+                await in_thread(self._save, content)
+            except OSError as error:
+                log.exception("key-value file %s cannot be written", self._path)
+                raise SystemFailure(f"the value cannot be kept: {error}") from error
+            self._table = table
+
+    def _save(self, content: bytes) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        replace_whole(self._disk, self._path, content)

@@ -1,0 +1,227 @@
+"""The NameServer's answers, request by request."""
+
+import logging
+from collections.abc import Callable
+
+from kerolox.codes import Version
+from kerolox.errors import ProtocolError, QueryNotFound, SystemFailure, TopicNotFound
+from kerolox.namesrv.answers import Answers
+from kerolox.namesrv.configuration import NamesrvConfig
+from kerolox.namesrv.kv_store import ORDER_TOPIC_CONFIG, KVStore
+from kerolox.namesrv.route_table import RouteTable
+from kerolox.namesrv.tables import BrokerAddress
+from kerolox.remoting.routes import Incoming, handles
+from kerolox.runtime.clock import Clock
+from kerolox.wire.bodies.kv import KVTable
+from kerolox.wire.bodies.registration import RegisterBrokerBody, crc32, decompress
+from kerolox.wire.bodies.routes import TopicRouteData
+from kerolox.wire.bodies.topics import DataVersion, TopicConfigTable, TopicSysFlag
+from kerolox.wire.header import Empty
+from kerolox.wire.headers import namesrv as h
+from kerolox.wire.reply import Reply
+
+log = logging.getLogger(__name__)
+
+FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+
+
+class RouteProcessor:
+    """What producers and consumers ask."""
+
+    def __init__(self, config: NamesrvConfig, answers: Answers, clock: Clock) -> None:
+        self._config = config
+        self._answers = answers
+        self._clock = clock
+        self._started_at = clock.monotonic()
+
+    @handles(h.GetRouteInfoByTopic, lane="client")
+    def route(self, request: Incoming[h.GetRouteInfoByTopic]) -> Reply[Empty]:
+        header = request.header
+        if self._config.need_wait_for_service:
+            self._check_ready()
+        if header.zone_mode and header.zone_name:
+            body = self._answers.route_in_zone(header.topic, header.zone_name)
+        else:
+            strict = request.command.version >= Version.V4_9_4.value or header.accept_standard_json_only is True
+            body = self._answers.route(header.topic, strict=strict)
+        if body is None:
+            raise TopicNotFound(f"No topic route info in name server for the topic: {header.topic}\n{FAQ}")
+        return Reply(None, body)
+
+    def _check_ready(self) -> None:
+        if self._clock.monotonic() - self._started_at < self._config.wait_seconds_for_service:
+            raise SystemFailure("name server not ready")
+
+
+class BrokerProcessor:
+    """What brokers report and ask."""
+
+    def __init__(self, config: NamesrvConfig, table: RouteTable, answers: Answers, kv: KVStore) -> None:
+        self._config = config
+        self._table = table
+        self._answers = answers
+        self._kv = kv
+
+    @handles(h.RegisterBroker)
+    def register(self, request: Incoming[h.RegisterBroker]) -> Reply[h.BrokerRegistered]:
+        header = request.header
+        if header.body_crc32 and header.body_crc32 != crc32(request.body):
+            raise SystemFailure("crc32 not match")
+        try:
+            body = _registration(request)
+        except ProtocolError as error:
+            raise SystemFailure(f"Failed to decode RegisterBrokerBody: {error}") from error
+        registered = self._table.register(header, body, request.connection)
+        return Reply(registered, self._order_topics())
+
+    def _order_topics(self) -> bytes:
+        if not self._config.return_order_topic_config_to_broker:
+            return b""
+        pairs = self._kv.namespace(ORDER_TOPIC_CONFIG)
+        return b"" if pairs is None else KVTable(pairs).encode()
+
+    @handles(h.UnregisterBroker)
+    def unregister(self, request: Incoming[h.UnregisterBroker]) -> Reply[Empty]:
+        header = request.header
+        self._table.unregister(BrokerAddress(header.cluster_name, header.broker_addr), header.broker_name)
+        return Reply()
+
+    @handles(h.BrokerHeartbeat)
+    def heartbeat(self, request: Incoming[h.BrokerHeartbeat]) -> Reply[Empty]:
+        self._table.heard_of(BrokerAddress(request.header.cluster_name, request.header.broker_addr))
+        return Reply()
+
+    @handles(h.QueryDataVersion)
+    def data_version(self, request: Incoming[h.QueryDataVersion]) -> Reply[h.DataVersionCompared]:
+        live = self._table.heard_of(BrokerAddress(request.header.cluster_name, request.header.broker_addr))
+        if live is None:
+            return Reply(h.DataVersionCompared(changed=True))
+        is_equal = bool(request.body) and DataVersion.decode(request.body) == live.data_version
+        return Reply(h.DataVersionCompared(changed=not is_equal), live.data_version.encode())
+
+    @handles(h.GetBrokerMemberGroup)
+    def member_group(self, request: Incoming[h.GetBrokerMemberGroup]) -> Reply[Empty]:
+        return Reply(None, self._answers.member_group(request.header.cluster_name, request.header.broker_name))
+
+    @handles(h.RegisterTopicInNamesrv)
+    def register_topic(self, request: Incoming[h.RegisterTopicInNamesrv]) -> Reply[Empty]:
+        if request.body:
+            self._table.add_topic(request.header.topic, TopicRouteData.decode(request.body).queue_datas)
+        return Reply()
+
+
+class TopicProcessor:
+    """What tools ask of topics, brokers and clusters."""
+
+    def __init__(self, config: NamesrvConfig, table: RouteTable, answers: Answers) -> None:
+        self._config = config
+        self._table = table
+        self._answers = answers
+
+    @handles(h.GetBrokerClusterInfo)
+    def cluster_info(self, request: Incoming[h.GetBrokerClusterInfo]) -> Reply[Empty]:
+        return Reply(None, self._answers.cluster_info())
+
+    @handles(h.WipeWritePermOfBroker)
+    def wipe_write_perm(self, request: Incoming[h.WipeWritePermOfBroker]) -> Reply[h.WritePermWiped]:
+        count = self._table.set_write_perm(request.header.broker_name, is_writable=False)
+        log.info("wiped write permission of %s on %d topics", request.header.broker_name, count)
+        return Reply(h.WritePermWiped(wipe_topic_count=count))
+
+    @handles(h.AddWritePermOfBroker)
+    def add_write_perm(self, request: Incoming[h.AddWritePermOfBroker]) -> Reply[h.WritePermAdded]:
+        count = self._table.set_write_perm(request.header.broker_name, is_writable=True)
+        log.info("added write permission of %s on %d topics", request.header.broker_name, count)
+        return Reply(h.WritePermAdded(add_topic_count=count))
+
+    @handles(h.DeleteTopicInNamesrv)
+    def delete_topic(self, request: Incoming[h.DeleteTopicInNamesrv]) -> Reply[Empty]:
+        self._table.delete_topic(request.header.topic, request.header.cluster_name)
+        return Reply()
+
+    @handles(h.GetAllTopicListFromNameserver)
+    def all_topics(self, request: Incoming[h.GetAllTopicListFromNameserver]) -> Reply[Empty]:
+        return _listed(self._config.enable_all_topic_list, self._answers.all_topics)
+
+    @handles(h.GetTopicsByCluster)
+    def topics_of_cluster(self, request: Incoming[h.GetTopicsByCluster]) -> Reply[Empty]:
+        cluster = request.header.cluster
+        return _listed(self._config.enable_topic_list, lambda: self._answers.topics_of_cluster(cluster))
+
+    @handles(h.GetSystemTopicListFromNs)
+    def system_topics(self, request: Incoming[h.GetSystemTopicListFromNs]) -> Reply[Empty]:
+        return Reply(None, self._answers.system_topics())
+
+    @handles(h.GetUnitTopicList)
+    def unit_topics(self, request: Incoming[h.GetUnitTopicList]) -> Reply[Empty]:
+        return self._flagged(TopicSysFlag.UNIT)
+
+    @handles(h.GetHasUnitSubTopicList)
+    def unit_sub_topics(self, request: Incoming[h.GetHasUnitSubTopicList]) -> Reply[Empty]:
+        return self._flagged(TopicSysFlag.UNIT_SUB)
+
+    @handles(h.GetHasUnitSubUnunitTopicList)
+    def unit_sub_ununit_topics(self, request: Incoming[h.GetHasUnitSubUnunitTopicList]) -> Reply[Empty]:
+        return self._flagged(TopicSysFlag.UNIT_SUB, TopicSysFlag.UNIT)
+
+    def _flagged(self, wanted: TopicSysFlag, unwanted: TopicSysFlag | None = None) -> Reply[Empty]:
+        return _listed(self._config.enable_topic_list, lambda: self._answers.topics_flagged(wanted, unwanted))
+
+
+class KVProcessor:
+    """Key-value configuration, of which the queues of ordered topics are a part."""
+
+    def __init__(self, table: RouteTable, kv: KVStore) -> None:
+        self._table = table
+        self._kv = kv
+
+    @handles(h.PutKVConfig)
+    async def put(self, request: Incoming[h.PutKVConfig]) -> Reply[Empty]:
+        header = request.header
+        await self._kv.put(header.namespace, header.key, header.value)
+        self._order_changed(header.namespace, header.key)
+        return Reply()
+
+    @handles(h.GetKVConfig)
+    def get(self, request: Incoming[h.GetKVConfig]) -> Reply[h.KVConfigFound]:
+        namespace, key = request.header.namespace, request.header.key
+        value = self._kv.get(namespace, key)
+        if value is None:
+            raise QueryNotFound(f"No config item, Namespace: {namespace} Key: {key}")
+        return Reply(h.KVConfigFound(value=value))
+
+    @handles(h.DeleteKVConfig)
+    async def delete(self, request: Incoming[h.DeleteKVConfig]) -> Reply[Empty]:
+        header = request.header
+        await self._kv.delete(header.namespace, header.key)
+        self._order_changed(header.namespace, header.key)
+        return Reply()
+
+    @handles(h.GetKVListByNamespace)
+    def namespace(self, request: Incoming[h.GetKVListByNamespace]) -> Reply[Empty]:
+        pairs = self._kv.namespace(request.header.namespace)
+        if pairs is None:
+            raise QueryNotFound(f"No config item, Namespace: {request.header.namespace}")
+        return Reply(None, KVTable(pairs).encode())
+
+    def _order_changed(self, namespace: str, topic_name: str) -> None:
+        topic = self._table.topics.get(topic_name)
+        if namespace == ORDER_TOPIC_CONFIG and topic is not None:
+            topic.answers.clear()
+
+
+def _registration(request: Incoming[h.RegisterBroker]) -> RegisterBrokerBody:
+    if not request.body:
+        return RegisterBrokerBody()
+    if request.version < Version.V3_0_11:
+        # Before 3.0.11 the body was the table of topics alone.
+        return RegisterBrokerBody(None, TopicConfigTable.decode(request.body))
+    if request.header.compressed:
+        return decompress(request.body, request.version)
+    return RegisterBrokerBody.decode(request.body)
+
+
+def _listed(is_enabled: bool, topics: Callable[[], bytes]) -> Reply[Empty]:
+    if not is_enabled:
+        raise SystemFailure("disable")
+    return Reply(None, topics())

@@ -1,0 +1,329 @@
+"""The route table: which brokers are alive, and which topics they carry."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from kerolox.errors import SystemFailure
+from kerolox.namesrv.configuration import NamesrvConfig
+from kerolox.namesrv.tables import MASTER_ID, BrokerAddress, BrokerGroup, LiveBroker, Topic
+from kerolox.runtime.clock import Clock
+from kerolox.wire.bodies.registration import RegisterBrokerBody
+from kerolox.wire.bodies.routes import QueueData
+from kerolox.wire.bodies.topics import DataVersion, Perm, TopicConfigTable
+from kerolox.wire.headers.namesrv import BrokerRegistered, NotifyMinBrokerIdChange, RegisterBroker
+
+log = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT_MILLIS = 120_000
+NAME_LENGTH_MAX = 255
+
+
+class Notice(NamedTuple):
+    """What the members of a group must be told when another of them has become the first."""
+
+    addresses: list[str]
+    change: NotifyMinBrokerIdChange
+
+
+class RouteTable:
+    """Everything brokers have registered. Nothing here waits, so every change is whole."""
+
+    def __init__(self, config: NamesrvConfig, clock: Clock, *, notify: Callable[[Notice], None] | None = None) -> None:
+        self._config = config
+        self._clock = clock
+        self._notify = notify or (lambda notice: None)
+        self.topics: dict[str, Topic] = {}
+        self.groups: dict[str, BrokerGroup] = {}
+        self.clusters: dict[str, dict[str, BrokerGroup]] = {}
+        self.live: dict[BrokerAddress, LiveBroker] = {}
+        self._by_channel: dict[object, set[BrokerAddress]] = {}
+
+    # Registration
+
+    def register(self, header: RegisterBroker, body: RegisterBrokerBody, channel: object) -> BrokerRegistered:
+        """Takes in what a broker says of itself and returns who its master is, if it is a slave.
+
+        SystemFailure if a broker that has not registered yet brings exactly one topic: that is an increment
+        that has overtaken the full registration.
+        """
+        self._check_bounds(header)
+        where = BrokerAddress(header.cluster_name, header.broker_addr)
+        self._leave_other_group(where, header.broker_name)
+        table = body.topic_config_serialize_wrapper
+        group = self._group(header)
+        is_old_version = header.enable_acting_master is None
+        self._describe(group, bool(header.enable_acting_master), header.zone_name)
+        min_id_before = group.min_id or 0
+        self._forget_other_ids(group, header)
+        if self._is_outdated(group, header, table.data_version):
+            self._forget_live(where)
+            return BrokerRegistered()
+        is_first = header.broker_id not in group.addresses
+        if is_first and len(table.topic_config_table) == 1:
+            self._drop_if_empty(group)
+            raise SystemFailure("register broker failed")
+        if group.addresses.get(header.broker_id) != header.broker_addr:
+            group.addresses[header.broker_id] = header.broker_addr
+            group.has_changed()
+        is_master = header.broker_id == MASTER_ID
+        is_prime_slave = not is_old_version and not is_master and header.broker_id == group.min_id
+        if is_master or is_prime_slave:
+            known = self.live.get(where)
+            has_changed = is_first or known is None or known.data_version != table.data_version
+            perm_mask = ~Perm.WRITE if is_prime_slave and group.enable_acting_master else -1
+            self._take_topics(group, table, has_changed, perm_mask)
+        self._keep_alive(where, header, body, channel)
+        if self._config.notify_min_broker_id_changed and header.broker_id < min_id_before:
+            self._announce(group, ha_address=header.ha_server_addr)
+        return BrokerRegistered() if is_master else self._master_of(group, header.cluster_name)
+
+    def _check_bounds(self, header: RegisterBroker) -> None:
+        for name in (header.broker_name, header.broker_addr, header.cluster_name):
+            if not 0 < len(name) <= NAME_LENGTH_MAX:
+                raise SystemFailure(f"a name of {len(name)} characters, from 1 to {NAME_LENGTH_MAX} allowed")
+        if header.broker_name not in self.groups and len(self.live) >= self._config.broker_nums_max:
+            raise SystemFailure(f"{len(self.live)} brokers are registered, at most brokerNumsMax allowed")
+
+    def _leave_other_group(self, where: BrokerAddress, group_name: str) -> None:
+        """A process is in one group: one that comes back under a new name leaves the old."""
+        live = self.live.get(where)
+        if live is not None and live.group != group_name:
+            self.unregister(where, live.group)
+
+    def _group(self, header: RegisterBroker) -> BrokerGroup:
+        group = self.groups.get(header.broker_name)
+        if group is None:
+            group = BrokerGroup(header.broker_name, header.cluster_name)
+            self.groups[header.broker_name] = group
+        self.clusters.setdefault(header.cluster_name, {})[header.broker_name] = group
+        return group
+
+    @staticmethod
+    def _describe(group: BrokerGroup, enable_acting_master: bool, zone_name: str | None) -> None:
+        if (group.enable_acting_master, group.zone_name) != (enable_acting_master, zone_name):
+            group.enable_acting_master, group.zone_name = enable_acting_master, zone_name
+            group.has_changed()
+
+    @staticmethod
+    def _forget_other_ids(group: BrokerGroup, header: RegisterBroker) -> None:
+        """An address has one id: a slave that became the master is no longer a slave."""
+        for broker_id, address in list(group.addresses.items()):
+            if address == header.broker_addr and broker_id != header.broker_id:
+                del group.addresses[broker_id]
+                group.has_changed()
+
+    def _is_outdated(self, group: BrokerGroup, header: RegisterBroker, version: DataVersion) -> bool:
+        """Whether another address holds this id with a newer state: the registration is of a deposed master."""
+        holder = group.addresses.get(header.broker_id)
+        if holder is None or holder == header.broker_addr:
+            return False
+        live = self.live.get(BrokerAddress(header.cluster_name, holder))
+        if live is None or live.data_version.state_version <= version.state_version:
+            return False
+        log.warning("ignored %s of %s, as %s has a newer state", header.broker_addr, group.name, holder)
+        return True
+
+    def _take_topics(self, group: BrokerGroup, table: TopicConfigTable, has_changed: bool, perm_mask: int) -> None:
+        mappings = table.topic_queue_mapping_info_map or {}
+        configs = table.topic_config_table
+        if self._config.delete_topic_with_broker_registration and not mappings:
+            for gone in [topic for name, topic in group.topics.items() if name not in configs]:
+                self._remove_queues(gone, group)
+        name, known, topics = group.name, group.topics, self.topics
+        topic: Topic | None
+        for config in configs.values():
+            topic_name = config.topic_name
+            if not has_changed and topic_name in known:
+                continue
+            queues = QueueData(
+                name,
+                config.read_queue_nums,
+                config.write_queue_nums,
+                config.perm & perm_mask,
+                config.topic_sys_flag,
+            )
+            topic = topics.get(topic_name)
+            if topic is None:
+                topic = self._new_topic(topic_name)
+            if topic.queues.get(name) != queues:
+                topic.queues[name] = queues
+                topic.answers.clear()
+                known[topic_name] = topic
+        if has_changed:
+            for topic_name, mapping in mappings.items():
+                topic = topics.get(topic_name)
+                if topic is not None:
+                    topic.mappings = (topic.mappings or {}) | {mapping.bname or name: mapping}
+                    topic.answers.clear()
+
+    def _new_topic(self, name: str) -> Topic:
+        if len(self.topics) >= self._config.topic_nums_max:
+            raise SystemFailure(f"{len(self.topics)} topics are registered, at most topicNumsMax allowed")
+        if not 0 < len(name) <= NAME_LENGTH_MAX:
+            raise SystemFailure(f"a topic name of {len(name)} characters, from 1 to {NAME_LENGTH_MAX} allowed")
+        topic = self.topics[name] = Topic(name)
+        return topic
+
+    def _keep_alive(
+        self, where: BrokerAddress, header: RegisterBroker, body: RegisterBrokerBody, channel: object
+    ) -> None:
+        previous = self.live.get(where)
+        filter_servers = previous.filter_servers if previous is not None else []
+        if body.filter_server_list is not None and body.filter_server_list != filter_servers:
+            filter_servers = body.filter_server_list
+            self.groups[header.broker_name].has_changed()
+        if previous is None:
+            log.info("broker %s of group %s registered", where.address, header.broker_name)
+        else:
+            self._forget_live(where)
+        timeout = header.heartbeat_timeout_millis
+        self.live[where] = LiveBroker(
+            group=header.broker_name,
+            updated_at_millis=self._clock.millis(),
+            timeout_millis=DEFAULT_TIMEOUT_MILLIS if timeout is None else timeout,
+            data_version=body.topic_config_serialize_wrapper.data_version,
+            channel=channel,
+            ha_address=header.ha_server_addr,
+            filter_servers=filter_servers,
+        )
+        self._by_channel.setdefault(channel, set()).add(where)
+
+    def _master_of(self, group: BrokerGroup, cluster: str) -> BrokerRegistered:
+        address = group.addresses.get(MASTER_ID)
+        live = self.live.get(BrokerAddress(cluster, address)) if address is not None else None
+        if live is None:
+            return BrokerRegistered()
+        return BrokerRegistered(ha_server_addr=live.ha_address, master_addr=address)
+
+    # Liveness
+
+    def heard_of(self, where: BrokerAddress) -> LiveBroker | None:
+        """Notes a heartbeat; returns what is known of the broker, None if it never registered."""
+        live = self.live.get(where)
+        if live is not None:
+            live.updated_at_millis = self._clock.millis()
+        return live
+
+    def expired(self) -> list[tuple[BrokerAddress, LiveBroker]]:
+        """Returns the brokers that have been silent for longer than they said they would be."""
+        now = self._clock.millis()
+        return [
+            (where, live) for where, live in self.live.items() if live.updated_at_millis + live.timeout_millis < now
+        ]
+
+    def channel_closed(self, channel: object) -> None:
+        """Removes the brokers that registered on this connection and have not registered on another since."""
+        for where in list(self._by_channel.get(channel, ())):
+            log.info("broker %s is gone: its connection closed", where.address)
+            self.unregister(where, self.live[where].group)
+
+    def unregister(self, where: BrokerAddress, group_name: str) -> None:
+        """Removes a broker, and with the last of its group the group and the topics only it had."""
+        self._forget_live(where)
+        group = self.groups.get(group_name)
+        if group is None:
+            return
+        min_id_before = group.min_id
+        removed = [broker_id for broker_id, address in group.addresses.items() if address == where.address]
+        for broker_id in removed:
+            del group.addresses[broker_id]
+        group.has_changed()
+        if not group.addresses:
+            self._drop_if_empty(group)
+            return
+        if group.enable_acting_master and MASTER_ID not in group.addresses:
+            for topic in group.topics.values():
+                topic.queues[group.name].perm &= ~Perm.WRITE
+        has_lost_first = min_id_before in removed
+        if self._config.notify_min_broker_id_changed and has_lost_first and group.enable_acting_master:
+            self._announce(group, offline_address=where.address)
+
+    def _forget_live(self, where: BrokerAddress) -> None:
+        live = self.live.pop(where, None)
+        if live is not None:
+            registered = self._by_channel[live.channel]
+            registered.discard(where)
+            if not registered:
+                del self._by_channel[live.channel]
+
+    def _drop_if_empty(self, group: BrokerGroup) -> None:
+        if group.addresses:
+            return
+        self.groups.pop(group.name, None)
+        for cluster, members in list(self.clusters.items()):
+            if members.get(group.name) is group:
+                del members[group.name]
+                if not members:
+                    del self.clusters[cluster]
+        for topic in list(group.topics.values()):
+            self._remove_queues(topic, group)
+
+    def _announce(
+        self, group: BrokerGroup, *, ha_address: str | None = None, offline_address: str | None = None
+    ) -> None:
+        first = min(group.addresses)
+        # Who has just come knows; who stays behind a loss must all be told.
+        told = [
+            address
+            for broker_id, address in group.addresses.items()
+            if offline_address is not None or len(group.addresses) == 1 or broker_id != first
+        ]
+        change = NotifyMinBrokerIdChange(
+            min_broker_id=first,
+            min_broker_addr=group.addresses[first],
+            offline_broker_addr=offline_address,
+            ha_broker_addr=ha_address,
+        )
+        log.info("the first broker of group %s is now %d, telling %s", group.name, first, told)
+        self._notify(Notice(told, change))
+
+    # Topics
+
+    def add_topic(self, name: str, queue_datas: Iterable[QueueData]) -> None:
+        """Adds the queues of one topic; nothing, if one of their brokers is unknown."""
+        queue_datas = list(queue_datas)
+        unknown = [queues.broker_name for queues in queue_datas if queues.broker_name not in self.groups]
+        if unknown or not queue_datas:
+            log.warning("topic %s not registered: unknown brokers %s", name, unknown)
+            return
+        topic = self.topics.get(name) or self._new_topic(name)
+        for queues in queue_datas:
+            topic.queues[queues.broker_name] = queues
+            self.groups[queues.broker_name].topics[name] = topic
+        topic.answers.clear()
+
+    def delete_topic(self, name: str, cluster: str | None = None) -> None:
+        """Forgets a topic, on the brokers of one cluster or on all."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return
+        if not cluster:
+            members = [self.groups[broker] for broker in topic.queues if broker in self.groups]
+        else:
+            members = list(self.clusters.get(cluster, {}).values())
+        for group in members:
+            self._remove_queues(topic, group)
+
+    def set_write_perm(self, broker_name: str, *, is_writable: bool) -> int:
+        """Takes the write bit from all queues of a broker, or sets them readable and writable; returns how many."""
+        group = self.groups.get(broker_name)
+        if group is None:
+            return 0
+        for topic in group.topics.values():
+            queues = topic.queues[broker_name]
+            queues.perm = Perm.READ | Perm.WRITE if is_writable else queues.perm & ~Perm.WRITE
+            topic.answers.clear()
+        return len(group.topics)
+
+    def forget_answers(self) -> None:
+        """Makes every route be encoded anew; for changes that concern them all."""
+        for topic in self.topics.values():
+            topic.answers.clear()
+
+    def _remove_queues(self, topic: Topic, group: BrokerGroup) -> None:
+        topic.queues.pop(group.name, None)
+        group.topics.pop(topic.name, None)
+        topic.answers.clear()
+        if not topic.queues and self.topics.get(topic.name) is topic:
+            del self.topics[topic.name]

@@ -1,0 +1,171 @@
+"""The asking side: connections made on demand, shared by address, and made again when lost."""
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from kerolox.errors import ConfigurationError, ConnectFailed, ConnectionLost, RemotingError
+from kerolox.remoting.address import parse_address
+from kerolox.remoting.connection import Connection, close_all
+from kerolox.remoting.limits import Limits
+from kerolox.remoting.routes import Routes
+from kerolox.wire.header import Header, Request
+from kerolox.wire.reply import Reply
+
+log = logging.getLogger(__name__)
+
+A = TypeVar("A", bound=Header)
+
+
+class Client:
+    """Calls servers by address. `routes` answers what servers ask in return."""
+
+    def __init__(
+        self,
+        routes: Routes | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connect_timeout_seconds: float = 3.0,
+        limits: Limits | None = None,
+    ) -> None:
+        self._routes = routes or Routes()
+        self._tls = tls
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._limits = limits or Limits()
+        self._connections: dict[str, Connection] = {}
+        self._connecting: dict[str, asyncio.Task[Connection]] = {}
+        # Lost, with requests of the server still being worked on.
+        self._leaving: set[Connection] = set()
+        self._is_closed = False
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def call(
+        self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0
+    ) -> Reply[A]:
+        """Returns the answer of the server at `address`, connecting first if need be."""
+        connection = await self.connection(address)
+        return await connection.call(request, body, timeout_seconds=timeout_seconds)
+
+    async def call_oneway(
+        self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0
+    ) -> None:
+        connection = await self.connection(address)
+        await connection.call_oneway(request, body, timeout_seconds=timeout_seconds)
+
+    async def connection(self, address: str) -> Connection:
+        """Returns the living connection to `address`; those who ask at once share one attempt."""
+        connection = self._connections.get(address)
+        if connection is not None and not connection.is_closed:
+            return connection
+        if self._is_closed:
+            raise ConnectFailed(f"cannot connect to {address}: the client is closed")
+        attempt = self._connecting.get(address)
+        if attempt is None:
+            attempt = asyncio.create_task(self._connect(address), name=f"connect to {address}")
+            self._connecting[address] = attempt
+            attempt.add_done_callback(lambda done: self._attempted(address, done))
+        # Waiting so, whoever gives up does not end the attempt for the others, and its end is not theirs.
+        await asyncio.wait([attempt])
+        if attempt.cancelled():
+            raise ConnectFailed(f"cannot connect to {address}: the client was closed meanwhile")
+        return attempt.result()
+
+    def _attempted(self, address: str, attempt: asyncio.Task[Connection]) -> None:
+        del self._connecting[address]
+        if not attempt.cancelled():
+            attempt.exception()  # perhaps nobody waits for it any more
+
+    async def _connect(self, address: str) -> Connection:
+        host, port = parse_address(address)
+        connection: Connection | None = None
+        try:
+            async with asyncio.timeout(self._connect_timeout_seconds):
+                connection = await self._reach(host, port)
+                connection.remote = address
+                if self._tls is not None:
+                    await connection.begin_tls(self._tls, server_hostname=host)
+        except BaseException as error:
+            if connection is not None:
+                connection.abort()
+            if isinstance(error, TimeoutError):
+                raise ConnectFailed(f"{address} did not accept within {self._connect_timeout_seconds} s") from error
+            # A host that is no name at all is a ValueError to the resolver.
+            if isinstance(error, OSError | ValueError | ConnectionLost):
+                reason = getattr(error, "strerror", None) or error
+                raise ConnectFailed(f"cannot connect to {address}: {reason}") from error
+            raise
+        self._connections[address] = connection
+        return connection
+
+    async def _reach(self, host: str, port: int) -> Connection:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(self._routes, self._limits, on_closed=self._lost), host, port
+        )
+        return connection
+
+    def _lost(self, connection: Connection) -> None:
+        if self._connections.get(connection.remote) is connection:
+            del self._connections[connection.remote]
+        self._leaving = {left for left in (*self._leaving, connection) if left.is_working}
+
+    async def close(self) -> None:
+        """Ends every connection and every attempt; who waits for an answer gets ConnectionLost."""
+        self._is_closed = True
+        attempts = list(self._connecting.values())
+        for attempt in attempts:
+            attempt.cancel()
+        if attempts:
+            await asyncio.wait(attempts)
+        await close_all([*self._connections.values(), *self._leaving], seconds=1)
+
+
+class NameServers:
+    """One of several NameServers at a time: the same until it fails, then the next."""
+
+    def __init__(self, client: Client, addresses: Iterable[str]) -> None:
+        self._client = client
+        self._addresses: list[str] = []
+        self._chosen = 0
+        self.update(addresses)
+
+    def update(self, addresses: Iterable[str]) -> None:
+        """Takes a new list; the one in use stays in use if it is still listed."""
+        addresses = list(dict.fromkeys(addresses))
+        if not addresses:
+            raise ConfigurationError("no NameServer address given: expected host:port, several parted by ';'")
+        for address in addresses:
+            parse_address(address)
+        current = self.current if self._addresses else None
+        self._addresses = addresses
+        if current in self._addresses:
+            self._chosen = self._addresses.index(current)
+        else:
+            # Clients that all start with the first of the list would leave the others idle.
+            self._chosen = random.randrange(len(self._addresses))  # noqa: S311
+
+    @property
+    def current(self) -> str:
+        return self._addresses[self._chosen]
+
+    async def call(self, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Reply[A]:
+        """Returns the first answer; each NameServer is asked at most once, an AnswerError is an answer."""
+        failure: RemotingError | None = None
+        for address in self._addresses[self._chosen :] + self._addresses[: self._chosen]:
+            try:
+                return await self._client.call(address, request, body, timeout_seconds=timeout_seconds)
+            except RemotingError as error:
+                log.warning("NameServer %s did not answer: %s", address, error)
+                failure = error
+                # Of several who failed at once, one moves on.
+                if address == self.current:
+                    self._chosen = (self._chosen + 1) % len(self._addresses)
+        assert failure is not None
+        raise failure

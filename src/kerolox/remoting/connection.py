@@ -1,0 +1,409 @@
+"""One connection: bytes in, frames cut, requests answered, calls matched with their answers."""
+
+import asyncio
+import itertools
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any, TypeVar
+
+from kerolox.codes import ResponseCode
+from kerolox.errors import AnswerError, CallTimeout, ConnectionLost, ProtocolError, SystemBusy
+from kerolox.remoting.address import format_address
+from kerolox.remoting.limits import Limits
+from kerolox.remoting.routes import Routes
+from kerolox.remoting.tls import ServerTls, TlsLayer, TlsMode
+from kerolox.wire import preamble
+from kerolox.wire.command import ANSWER_BIT, JSON, ONEWAY_BIT, Command, decode, encode
+from kerolox.wire.frames import Frame, FrameReader
+from kerolox.wire.header import Header, Request
+from kerolox.wire.reply import Reply
+
+log = logging.getLogger(__name__)
+
+A = TypeVar("A", bound=Header)
+
+# How much one peer may bring before the others have their turn.
+RECEIVE_SIZE = 16 * 1024
+
+
+class _Received(threading.local):
+    """The buffer all connections of an event loop read into: each takes out what it read before the next reads."""
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(RECEIVE_SIZE))
+
+
+_received = _Received()
+
+# The JavaScript client takes an opaque of 0 for none at all.
+_opaques = itertools.count(1)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Both ends of the protocol: either side may ask, and answers come in any order."""
+
+    def __init__(
+        self, routes: Routes, limits: Limits, *, on_closed: Callable[["Connection"], None] | None = None
+    ) -> None:
+        self.limits = limits
+        self.remote = "nobody"
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Set with every byte in or out, cleared by whoever watches for silence.
+        self.is_active = True
+        self.frames_received = 0
+        self._routes = routes
+        self._on_closed = on_closed
+        self._transport: asyncio.Transport | None = None
+        self._tls: TlsLayer | None = None
+        self._handshake: asyncio.Future[None] | None = None
+        self._refusal: ProtocolError | None = None
+        self._reader = FrameReader(limits.frame_size_max)
+        self._receive: Callable[[bytes], None] = self._receive_frames
+        self._calls: dict[int, asyncio.Future[Command]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._out: list[bytes] = []
+        self._writable: asyncio.Future[None] | None = None
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(self.limits.write_buffer_high, self.limits.write_buffer_low)
+        self.remote = format_address(transport.get_extra_info("peername"))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _received.buffer
+
+    def buffer_updated(self, size: int) -> None:
+        self.is_active = True
+        self._receive(bytes(_received.buffer[:size]))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        reason = self._refusal or error
+        lost = f"connection to {self.remote} was lost" + (f": {reason}" if reason else "")
+        waiting: list[asyncio.Future[Any]] = list(self._calls.values())
+        if self._handshake is not None:
+            waiting.append(self._handshake)
+        for future in waiting:
+            if not future.done():
+                future.set_exception(ConnectionLost(lost))
+                # Whoever waited may have been cancelled in this very turn; asyncio would complain.
+                future.exception()
+        self._calls.clear()
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        if not self.closed.done():
+            self.closed.set_result(None)
+        if self._on_closed is not None:
+            self._on_closed(self)
+
+    def pause_writing(self) -> None:
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    # Asking
+
+    async def call(self, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Reply[A]:
+        """Returns the answer; AnswerError if it is not SUCCESS, RemotingError if none comes."""
+        opaque = next(_opaques) & 0x7FFFFFFF
+        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        frame = _request_frame(request, opaque, 0, body)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._submit(frame)
+                self._calls[opaque] = future
+                answer = await future
+        except TimeoutError as error:
+            raise CallTimeout(
+                f"no answer to {request.code.name} from {self.remote} within {timeout_seconds} s"
+            ) from error
+        finally:
+            self._calls.pop(opaque, None)
+        if answer.code != ResponseCode.SUCCESS:
+            raise AnswerError.of(answer.code, answer.remark)
+        header = None if answer.ext is None else request.answer.decode(answer.ext)
+        return Reply(header, answer.body, answer.code, answer.remark)  # type: ignore[arg-type]
+
+    async def call_oneway(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> None:
+        """Sends without waiting for an answer, as none will come; CallTimeout if the peer does not read."""
+        frame = _request_frame(request, next(_opaques) & 0x7FFFFFFF, ONEWAY_BIT, body)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._submit(frame)
+        except TimeoutError as error:
+            raise CallTimeout(
+                f"{request.code.name} could not be sent to {self.remote} within {timeout_seconds} s"
+            ) from error
+
+    async def _submit(self, frame: bytes) -> None:
+        while self._writable is not None and not self.is_closed:
+            await asyncio.shield(self._writable)
+        if self.is_closed:
+            raise ConnectionLost(f"connection to {self.remote} is closed")
+        self.send(frame)
+
+    # Sending
+
+    @property
+    def is_closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def send(self, frame: bytes) -> None:
+        """Puts a frame on its way; those of one turn of the loop leave together."""
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(frame)
+
+    def _flush(self) -> None:
+        if not self._out:
+            return
+        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        self._out.clear()
+        if self._transport is None or self._transport.is_closing():
+            return
+        self.is_active = True
+        if self._tls is not None:
+            self._tls.send(data)
+            data = self._tls.outgoing()
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Closes after what is under way has been written."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._flush()
+        if self._tls is not None:
+            self._tls.end()
+            self._transport.write(self._tls.outgoing())
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Closes at once; for peers that would not read what is left."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Receiving
+
+    @property
+    def partial_size(self) -> int:
+        return self._reader.partial_size
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the peer has begun something (a frame, a handshake) that it has not finished."""
+        return self._reader.partial_size > 0 or (self._tls is not None and not self._tls.is_established)
+
+    def _receive_frames(self, data: bytes) -> None:
+        frames = self._reader.feed(data)
+        self.frames_received += len(frames)
+        self._handle(iter(frames))
+
+    def _handle(self, frames: Iterator[Frame]) -> None:
+        """Handles the frames of one read together; their answers leave in one write."""
+        out = self._out
+        size = 0
+        try:
+            for frame in frames:
+                command = decode(frame)
+                if command.flag & ANSWER_BIT:
+                    self._take_answer(command)
+                elif (answer := self._routes.answer(command, self)) is not None:
+                    out.append(answer)
+                    size += len(answer)
+                    if size > self.limits.write_buffer_high:
+                        self._flush()
+                        size = 0
+                        if self._hold(frames):
+                            return
+            if self._reader.broken is not None:
+                raise self._reader.broken
+        except ProtocolError as error:
+            self._refuse(error)
+        if out:
+            self._flush()
+
+    def _hold(self, frames: Iterator[Frame]) -> bool:
+        """Whether the rest must wait until the peer has read what it has been answered."""
+        return False
+
+    def _take_answer(self, command: Command) -> None:
+        call = self._calls.get(command.opaque)
+        if call is None or call.done():
+            log.debug("an answer from %s that nobody waits for, opaque %d", self.remote, command.opaque)
+        else:
+            call.set_result(command)
+
+    def _receive_tls(self, data: bytes) -> None:
+        assert self._tls is not None
+        assert self._transport is not None
+        try:
+            plain = self._tls.receive(data)
+        except ssl.SSLError as error:
+            # What is left to go out is the alert that tells the peer why.
+            self._transport.write(self._tls.outgoing())
+            self._refuse(ProtocolError(f"TLS failed: {error}"))
+            return
+        if out := self._tls.outgoing():
+            self._transport.write(out)
+        if self._handshake is not None and self._tls.is_established and not self._handshake.done():
+            self._handshake.set_result(None)
+        if plain:
+            self._receive_frames(plain)
+
+    def _refuse(self, reason: ProtocolError) -> None:
+        log.warning("closed the connection from %s: %s", self.remote, reason)
+        self._refusal = reason
+        self.close()
+
+    def accept_tls(self, context: ssl.SSLContext) -> None:
+        """Puts TLS between the frames and the socket; the peer has begun it."""
+        self._tls = TlsLayer(context, server_side=True)
+        self._receive = self._receive_tls
+
+    async def begin_tls(self, context: ssl.SSLContext, *, server_hostname: str) -> None:
+        """Puts TLS between the frames and the socket; ConnectionLost, with the reason, if there is no agreement."""
+        assert self._transport is not None
+        self._tls = TlsLayer(context, server_side=False, server_hostname=server_hostname)
+        self._receive = self._receive_tls
+        self._handshake = asyncio.get_running_loop().create_future()
+        self._tls.start()
+        self._transport.write(self._tls.outgoing())
+        await self._handshake
+
+    # Answering
+
+    def carry(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs the work on one request; SystemBusy if this connection has too many under way."""
+        if len(self._tasks) >= self.limits.requests_in_flight_max:
+            work.close()
+            raise SystemBusy(f"[OVERLOAD]system busy, {len(self._tasks)} requests in flight on this connection")
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self) -> None:
+        """Ends what is still being worked on."""
+        if self._tasks:
+            # A task that is cancelled before its first step never leaves the lane it was admitted to.
+            await asyncio.sleep(0)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether requests are being worked on; that goes on when the peer has left without waiting."""
+        return bool(self._tasks)
+
+
+async def close_all(connections: Iterable[Connection], *, seconds: float) -> None:
+    """Closes connections and ends their work; a peer has so many seconds to read what was already written."""
+    connections = list(connections)
+    for connection in connections:
+        connection.close()
+    await asyncio.gather(*(connection.finish() for connection in connections))
+    late = {connection.closed for connection in connections if not connection.closed.done()}
+    if late:
+        _, late = await asyncio.wait(late, timeout=seconds)
+    for connection in connections:
+        connection.abort()
+    if late:
+        await asyncio.wait(late)
+
+
+class ServerConnection(Connection):
+    """The accepting end: finds out what the peer speaks, and stops reading from one that does not read."""
+
+    def __init__(
+        self,
+        routes: Routes,
+        limits: Limits,
+        *,
+        tls_mode: TlsMode = TlsMode.DISABLED,
+        tls: ServerTls | None = None,
+        on_made: Callable[[Connection], None] | None = None,
+        on_closed: Callable[[Connection], None] | None = None,
+    ) -> None:
+        super().__init__(routes, limits, on_closed=on_closed)
+        self._tls_mode = tls_mode
+        self._server_tls = tls
+        self._on_made = on_made
+        self._preamble = b""
+        self._is_proxied = False
+        # Frames read but not answered yet, because the peer is slow to read its answers.
+        self._held: Iterator[Frame] | None = None
+        self._receive = self._receive_preamble
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if self._on_made is not None:
+            self._on_made(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        frames, self._held = self._held, None
+        if self.is_closed:
+            return
+        if frames is not None:
+            self._handle(frames)
+        if self._writable is None and not self.is_closed:
+            assert self._transport is not None
+            self._transport.resume_reading()
+
+    def _hold(self, frames: Iterator[Frame]) -> bool:
+        if self._writable is None:
+            return False
+        self._held = frames
+        return True
+
+    @property
+    def is_partial(self) -> bool:
+        # While we do not read, nothing can become complete, and that is not the peer's doing.
+        return self._writable is None and (bool(self._preamble) or super().is_partial)
+
+    def _receive_preamble(self, data: bytes) -> None:
+        data, self._preamble = self._preamble + data, b""
+        try:
+            found = preamble.look(data)
+            if found is None:
+                self._preamble = data
+            elif found.kind is preamble.Kind.PROXY:
+                if self._is_proxied:
+                    raise ProtocolError("a second PROXY header")
+                self._is_proxied = True
+                if found.source is not None:
+                    self.remote = format_address(found.source)
+                if data[found.size :]:
+                    self._receive_preamble(data[found.size :])
+            elif found.kind is preamble.Kind.TLS:
+                if self._server_tls is None or self._tls_mode is TlsMode.DISABLED:
+                    raise ProtocolError("a TLS client, and TLS is not set up here")
+                self.accept_tls(self._server_tls.context())
+                self._receive_tls(data)
+            else:
+                if self._tls_mode is TlsMode.ENFORCING:
+                    raise ProtocolError("a client without TLS, and tls.server.mode is enforcing")
+                self._receive = self._receive_frames
+                self._receive_frames(data)
+        except ProtocolError as error:
+            self._refuse(error)
+
+
+def _request_frame(request: Request[Any], opaque: int, flag: int, body: bytes) -> bytes:
+    ext = request.ext()
+    return encode(JSON, code=request.code, opaque=opaque, flag=flag, ext=ext or None, body=body)

@@ -1,0 +1,1 @@
+"""What any long-lived process needs: services, clock, configuration, lanes, files."""

@@ -1,0 +1,94 @@
+"""Settings declared once, a line for each, under RocketMQ's keys."""
+
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from kerolox.errors import ConfigurationError
+
+
+def named(key: str, default: Any) -> Any:
+    """Declares a field whose key is not its name in camelCase."""
+    return dataclasses.field(default=default, metadata={"key": key})
+
+
+def changeable(default: Any) -> Any:
+    """Declares a field that an operator may change over the wire while the process runs."""
+    return dataclasses.field(default=default, metadata={"changeable": True})
+
+
+def camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+@dataclasses.dataclass(slots=True)
+class Properties:
+    """A base for configuration dataclasses. Keys nobody declared are kept, and echoed by `to_properties`."""
+
+    extra: dict[str, str] = dataclasses.field(default_factory=dict, kw_only=True)
+
+    @classmethod
+    def keys(cls) -> dict[str, "dataclasses.Field[Any]"]:
+        """Returns each declared field under its key in a properties file."""
+        return {
+            field.metadata.get("key") or camel(field.name): field
+            for field in dataclasses.fields(cls)
+            if field.name != "extra"
+        }
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> Self:
+        settings = cls()
+        settings.update(properties)
+        return settings
+
+    def update(self, properties: Mapping[str, str]) -> None:
+        """Takes over every setting, or none if one of them cannot be used."""
+        keys = self.keys()
+        hints = typing.get_type_hints(type(self))
+        known = {
+            keys[key].name: _value(key, hints[keys[key].name], text.strip())
+            for key, text in properties.items()
+            if key in keys
+        }
+        for name, value in known.items():
+            setattr(self, name, value)
+        self.extra.update({key: text for key, text in properties.items() if key not in keys})
+
+    def to_properties(self) -> dict[str, str]:
+        declared = {key: _text(getattr(self, field.name)) for key, field in self.keys().items()}
+        return dict(sorted((declared | self.extra).items()))
+
+
+def _value(key: str, kind: Any, text: str) -> Any:
+    if isinstance(kind, types.UnionType):
+        kind = next(member for member in kind.__args__ if member is not types.NoneType)
+        if not text:
+            return None
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        if kind is Path:
+            return Path(text).expanduser()
+        return kind(text)
+    except (ValueError, KeyError) as error:
+        if kind is bool:
+            wanted = "true or false"
+        elif isinstance(kind, type) and issubclass(kind, enum.Enum):
+            wanted = ", ".join(str(member.value) for member in kind)
+        else:
+            wanted = f"a value of type {kind.__name__}"
+        raise ConfigurationError(f"{key}={text!r} cannot be used: expected {wanted}") from error
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value.value) if isinstance(value, enum.Enum) else str(value)

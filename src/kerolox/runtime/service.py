@@ -1,0 +1,98 @@
+"""What runs in the background: services, and the supervisor that owns their tasks."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+
+from kerolox.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+
+class Service:
+    """Something with a beginning, work of its own, and an end."""
+
+    async def open(self) -> None:
+        """Acquires what the service needs; who starts later may rely on it."""
+
+    async def run(self) -> None:
+        """Works until cancelled. Returning early is fine; raising ends every service beside this one."""
+
+    async def close(self) -> None:
+        """Releases, however `run` ended; what must reach the disk is written here."""
+
+
+class Periodic(Service):
+    """Calls `job` every `seconds`, the first time after `first_seconds`. A failing job is logged and goes on."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        seconds: float,
+        job: Callable[[], Awaitable[None] | None],
+        clock: Clock,
+        first_seconds: float | None = None,
+    ) -> None:
+        self.name = name
+        self.seconds = seconds
+        self._first_seconds = seconds if first_seconds is None else first_seconds
+        self._job = job
+        self._clock = clock
+
+    async def run(self) -> None:
+        await self._clock.sleep(self._first_seconds)
+        while True:
+            try:
+                waiting = self._job()
+                if waiting is not None:
+                    await waiting
+            except Exception:
+                log.exception("periodic job %r failed", self.name)
+            await self._clock.sleep(self.seconds)
+
+
+class Supervisor:
+    """Opens services in order, closes them in reverse, and ends them all when one fails."""
+
+    def __init__(self, *services: Service) -> None:
+        self._services = services
+        self._opened: list[Service] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "Supervisor":
+        try:
+            for service in self._services:
+                await service.open()
+                self._opened.append(service)
+        except BaseException:
+            await self._close()
+            raise
+        self._tasks = [asyncio.create_task(service.run(), name=type(service).__name__) for service in self._services]
+        return self
+
+    async def wait(self) -> None:
+        """Returns when a service has failed, raising what it raised; otherwise waits for ever."""
+        running = set(self._tasks)
+        while running:
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        await asyncio.Event().wait()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._close()
+
+    async def _close(self) -> None:
+        while self._opened:
+            service = self._opened.pop()
+            try:
+                await service.close()
+            except Exception:
+                log.exception("%s did not close cleanly", type(service).__name__)

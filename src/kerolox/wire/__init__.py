@@ -1,0 +1,1 @@
+"""The remoting protocol without a socket: frames, commands, headers and bodies."""

@@ -1,0 +1,49 @@
+"""Where topics are: routes and clusters, as clients and tools read them."""
+
+import msgspec
+
+from kerolox.wire.bodies.body import Body
+from kerolox.wire.bodies.topics import TopicQueueMappingInfo
+
+
+class QueueData(Body):
+    """How many queues a topic has on one broker, and what may be done with them."""
+
+    broker_name: str
+    read_queue_nums: int = 0
+    write_queue_nums: int = 0
+    perm: int = 0
+    topic_sys_flag: int = 0
+
+
+class BrokerData(Body):
+    """The living members of a broker group: id to address, the master under 0."""
+
+    broker_name: str
+    cluster: str | None = None
+    broker_addrs: dict[int, str] = {}
+    enable_acting_master: bool = False
+    zone_name: str | None = None
+
+
+class TopicRouteData(Body):
+    broker_datas: list[BrokerData] = []
+    queue_datas: list[QueueData] = []
+    filter_server_table: dict[str, list[str]] | None = msgspec.field(default_factory=dict)
+    order_topic_conf: str | None = None
+    topic_queue_mapping_by_broker: dict[str, TopicQueueMappingInfo] | None = None
+
+
+class ClusterInfo(Body):
+    broker_addr_table: dict[str, BrokerData] = {}
+    cluster_addr_table: dict[str, list[str]] = {}
+
+
+class BrokerMemberGroup(Body):
+    cluster: str
+    broker_name: str
+    broker_addrs: dict[int, str] = {}
+
+
+class BrokerMemberGroupBody(Body):
+    broker_member_group: BrokerMemberGroup | None = None

@@ -1,0 +1,66 @@
+"""Topics as brokers describe them, and the versions of such descriptions."""
+
+from enum import IntFlag
+
+import msgspec
+
+from kerolox.wire.bodies.body import Body
+
+
+class DataVersion(Body):
+    """Which state of a table this is; equal only if every member is."""
+
+    counter: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+
+
+class Perm(IntFlag):
+    """What may be done with a queue."""
+
+    INHERIT = 1
+    WRITE = 2
+    READ = 4
+    PRIORITY = 8
+
+
+class TopicSysFlag(IntFlag):
+    UNIT = 1
+    UNIT_SUB = 2
+
+
+class TopicConfig(Body):
+    topic_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = 6
+    topic_filter_type: str | None = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] | None = None
+
+
+class TopicQueueMappingInfo(Body):
+    """Which logical queues of a static topic lie on one broker."""
+
+    topic: str | None = None
+    scope: str | None = None
+    total_queues: int = 0
+    bname: str | None = None
+    epoch: int = 0
+    dirty: bool = False
+    curr_id_map: dict[int, int] | None = None
+
+
+class TopicConfigTable(Body):
+    """All topics of a broker. The mapping members are those of 5.x, for static topics."""
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    topic_config_table: dict[str, TopicConfig] = {}
+    mapping_data_version: DataVersion | None = None
+    topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] | None = None
+
+
+class TopicList(Body):
+    topic_list: list[str]
+    broker_addr: str | None = None

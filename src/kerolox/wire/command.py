@@ -1,0 +1,165 @@
+"""A command: one request or one answer, in memory and as a frame in either serialization."""
+
+from typing import Annotated
+
+import msgspec
+
+from kerolox.codes import CURRENT_VERSION
+from kerolox.errors import ProtocolError
+from kerolox.wire import binary
+from kerolox.wire.frames import FRAME_SIZE_MAX, PREFIX, Frame
+from kerolox.wire.header import ExtFields, ext_text
+
+JSON, BINARY = 0, 1
+
+ANSWER_BIT, ONEWAY_BIT = 1, 2
+
+_NO_FIELDS = msgspec.Raw()
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class Command(msgspec.Struct, rename="camel", kw_only=True):
+    """What one frame says. The JSON header is decoded straight into it."""
+
+    code: Int32
+    opaque: Int32
+    flag: Int32 = 0
+    language: str | int | None = "JAVA"
+    # Who does not say is taken for the oldest, as in Java.
+    version: Int32 = 0
+    remark: str | None = None
+    ext_fields: msgspec.Raw = _NO_FIELDS
+    # The rest is not part of the header: set after it, under names that no header has.
+    binary_ext: dict[str, str] | None = msgspec.field(name=" binaryExt", default=None)
+    body: bytes = msgspec.field(name=" body", default=b"")
+    serialization: int = msgspec.field(name=" serialization", default=JSON)
+
+    @property
+    def is_answer(self) -> bool:
+        return bool(self.flag & ANSWER_BIT)
+
+    @property
+    def is_oneway(self) -> bool:
+        return bool(self.flag & ONEWAY_BIT)
+
+    @property
+    def ext(self) -> ExtFields:
+        if self.serialization == BINARY:
+            return self.binary_ext
+        return None if self.ext_fields is _NO_FIELDS else self.ext_fields
+
+    def encode(self) -> bytes:
+        """Returns the frame; decoding a frame of Java's and encoding it again gives the same bytes."""
+        ext = self.ext
+        return encode(
+            self.serialization,
+            code=self.code,
+            opaque=self.opaque,
+            flag=self.flag,
+            language=self.language,
+            version=self.version,
+            remark=self.remark,
+            ext=None if ext is None else ext_text(ext),
+            body=self.body,
+        )
+
+
+class _JsonHeader(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The members in the order in which Java writes them."""
+
+    code: int
+    ext_fields: dict[str, str] | None = None
+    flag: int
+    language: str | int | None
+    opaque: int
+    remark: str | None = None
+    serialize_type: str = msgspec.field(name="serializeTypeCurrentRPC")
+    version: int
+
+
+_decoder = msgspec.json.Decoder(Command)
+_encoder = msgspec.json.Encoder()
+
+
+def decode(frame: Frame) -> Command:
+    """Returns the command in a frame, or raises ProtocolError."""
+    serialization, header, body = frame
+    try:
+        if serialization == JSON:
+            command = _decoder.decode(header)
+            command.serialization = JSON
+        elif serialization == BINARY:
+            code, language, version, opaque, flag, remark, ext = binary.decode(header)
+            command = Command(
+                code=code,
+                language=language,
+                version=version,
+                opaque=opaque,
+                flag=flag,
+                remark=remark,
+                binary_ext=ext,
+                serialization=BINARY,
+            )
+        else:
+            raise ProtocolError(f"serialization {serialization}, known are {JSON} (JSON) and {BINARY} (ROCKETMQ)")
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as error:
+        raise ProtocolError(f"header cannot be read: {error}") from error
+    command.body = body
+    return command
+
+
+def encode(
+    serialization: int,
+    *,
+    code: int,
+    opaque: int,
+    flag: int = 0,
+    language: str | int | None = "JAVA",
+    version: int = CURRENT_VERSION.value,
+    remark: str | None = None,
+    ext: dict[str, str] | None = None,
+    body: bytes = b"",
+) -> bytes:
+    """Returns a frame. ProtocolError if it would be longer than a peer accepts."""
+    if serialization == JSON:
+        header = _encoder.encode(
+            _JsonHeader(
+                code=code,
+                ext_fields=ext,
+                flag=flag,
+                language=language,
+                opaque=opaque,
+                remark=remark,
+                serialize_type="JSON",
+                version=version,
+            )
+        )
+    else:
+        header = binary.encode(code, language, version, opaque, flag, remark, ext)
+    return _framed(serialization, header, body)
+
+
+# The answer to most requests: success, with nothing but a body.
+_PLAIN_ANSWER = (
+    b'{"code":0,"flag":1,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":'
+    + str(CURRENT_VERSION.value).encode()
+    + b"}"
+)
+
+
+def encode_answer(
+    serialization: int, opaque: int, code: int, remark: str | None, ext: dict[str, str] | None, body: bytes
+) -> bytes:
+    """Returns the frame that answers the request with this `opaque`, in the serialization it came in."""
+    if serialization == JSON and code == 0 and ext is None and remark is None:
+        return _framed(JSON, _PLAIN_ANSWER % opaque, body)
+    return encode(serialization, code=code, opaque=opaque, flag=ANSWER_BIT, remark=remark, ext=ext, body=body)
+
+
+def _framed(serialization: int, header: bytes, body: bytes) -> bytes:
+    header_size = len(header)
+    size = 4 + header_size + len(body)
+    if size + 4 > FRAME_SIZE_MAX:
+        raise ProtocolError(f"frame of {size + 4} bytes, at most {FRAME_SIZE_MAX} allowed")
+    return PREFIX.pack(size, serialization << 24 | header_size) + header + body

@@ -1,0 +1,73 @@
+"""Frames: where one ends and the next begins.
+
+size   field
+4      length of all that follows
+1      serialization of the header: 0 JSON, 1 ROCKETMQ (binary)
+3      length of the header
+n      header
+rest   body, possibly empty
+"""
+
+import struct
+from typing import TypeAlias
+
+from kerolox.errors import ProtocolError
+
+FRAME_SIZE_MAX = 16 * 1024 * 1024
+PREFIX = struct.Struct(">II")
+
+# Serialization, header, body. A tuple, because one is made for every frame.
+Frame: TypeAlias = tuple[int, bytes, bytes]
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames, keeping what is incomplete until more comes."""
+
+    __slots__ = ("_partial", "_wanted_size", "broken", "frame_size_max")
+
+    def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
+        self.frame_size_max = frame_size_max
+        # Set once the stream no longer makes sense; the frames before that point were still good.
+        self.broken: ProtocolError | None = None
+        self._partial = bytearray()
+        self._wanted_size = 0
+
+    @property
+    def partial_size(self) -> int:
+        """How many bytes of an incomplete frame are held."""
+        return len(self._partial)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Returns every frame that `data` completes, in order."""
+        if self._partial:
+            # Only what has arrived is held, however much the prefix promises.
+            self._partial += data
+            if len(self._partial) < self._wanted_size:
+                return []
+            data = bytes(self._partial)
+            self._partial = bytearray()
+        frames: list[Frame] = []
+        start, end = 0, len(data)
+        while end - start >= 8:
+            length, mark = PREFIX.unpack_from(data, start)
+            header_size = mark & 0xFFFFFF
+            if length + 4 > self.frame_size_max or length < 4 or header_size > length - 4:
+                self.broken = self._complaint(length, header_size)
+                return frames
+            stop = start + 4 + length
+            if stop > end:
+                break
+            body_start = start + 8 + header_size
+            frames.append((mark >> 24, data[start + 8 : body_start], data[body_start:stop]))
+            start = stop
+        if start < end:
+            self._partial += data[start:]
+            self._wanted_size = 8 if end - start < 8 else 4 + PREFIX.unpack_from(data, start)[0]
+        return frames
+
+    def _complaint(self, length: int, header_size: int) -> ProtocolError:
+        if length + 4 > self.frame_size_max:
+            return ProtocolError(f"frame of {length + 4} bytes, at most {self.frame_size_max} allowed")
+        if length < 4:
+            return ProtocolError(f"frame of length {length}, at least 4 needed")
+        return ProtocolError(f"header of {header_size} bytes in a frame with room for {length - 4}")

@@ -1,0 +1,181 @@
+"""What a NameServer is asked and answers, and what it tells brokers. Fields stand in the order Java writes them."""
+
+from kerolox.codes import RequestCode
+from kerolox.wire.header import Empty, Header, Request, named
+
+# Key-value configuration
+
+
+class PutKVConfig(Request[Empty], code=RequestCode.PUT_KV_CONFIG):
+    namespace: str
+    value: str
+    key: str
+
+
+class KVConfigFound(Header):
+    value: str | None = None
+
+
+class GetKVConfig(Request[KVConfigFound], code=RequestCode.GET_KV_CONFIG):
+    namespace: str
+    key: str
+
+
+class DeleteKVConfig(Request[Empty], code=RequestCode.DELETE_KV_CONFIG):
+    namespace: str
+    key: str
+
+
+class GetKVListByNamespace(Request[Empty], code=RequestCode.GET_KVLIST_BY_NAMESPACE):
+    """Answered with a KVTable."""
+
+    namespace: str
+
+
+# Brokers
+
+
+class BrokerRegistered(Header):
+    """Filled for a slave whose master is known."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+class RegisterBroker(Request[BrokerRegistered], code=RequestCode.REGISTER_BROKER, kw_only=True):
+    """Carries a RegisterBrokerBody; answered with the KVTable of order topics, if there are any."""
+
+    heartbeat_timeout_millis: int | None = None
+    broker_id: int
+    body_crc32: int = 0
+    cluster_name: str
+    broker_addr: str
+    # None tells a broker older than 5.0, which knows nothing of acting masters.
+    enable_acting_master: bool | None = None
+    ha_server_addr: str
+    compressed: bool = False
+    broker_name: str
+    zone_name: str | None = named("__ZONE_NAME", default=None)
+
+
+class UnregisterBroker(Request[Empty], code=RequestCode.UNREGISTER_BROKER):
+    broker_id: int
+    cluster_name: str
+    broker_addr: str
+    broker_name: str
+
+
+class BrokerHeartbeat(Request[Empty], code=RequestCode.BROKER_HEARTBEAT):
+    cluster_name: str
+    broker_addr: str
+    broker_name: str | None = None
+
+
+class DataVersionCompared(Header):
+    changed: bool
+
+
+class QueryDataVersion(Request[DataVersionCompared], code=RequestCode.QUERY_DATA_VERSION):
+    """Carries a DataVersion; answered with the one the NameServer has. Counts as a heartbeat."""
+
+    broker_id: int
+    cluster_name: str
+    broker_addr: str
+    broker_name: str
+
+
+class GetBrokerMemberGroup(Request[Empty], code=RequestCode.GET_BROKER_MEMBER_GROUP):
+    """Answered with a BrokerMemberGroupBody."""
+
+    cluster_name: str
+    broker_name: str
+
+
+class NotifyMinBrokerIdChange(Request[Empty], code=RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE):
+    """Sent by the NameServer, oneway, to the brokers of a group whose first living member has changed."""
+
+    ha_broker_addr: str | None = None
+    offline_broker_addr: str | None = None
+    min_broker_addr: str | None = None
+    min_broker_id: int | None = None
+
+
+# Routes and clusters
+
+
+class GetRouteInfoByTopic(Request[Empty], code=RequestCode.GET_ROUTEINFO_BY_TOPIC):
+    """Answered with TopicRouteData."""
+
+    topic: str
+    accept_standard_json_only: bool | None = None
+    zone_mode: bool | None = named("__ZONE_MODE", default=None)
+    zone_name: str | None = named("__ZONE_NAME", default=None)
+
+
+class GetBrokerClusterInfo(Request[Empty], code=RequestCode.GET_BROKER_CLUSTER_INFO):
+    """Answered with ClusterInfo."""
+
+
+class WritePermWiped(Header):
+    wipe_topic_count: int
+
+
+class WipeWritePermOfBroker(Request[WritePermWiped], code=RequestCode.WIPE_WRITE_PERM_OF_BROKER):
+    broker_name: str
+
+
+class WritePermAdded(Header):
+    add_topic_count: int
+
+
+class AddWritePermOfBroker(Request[WritePermAdded], code=RequestCode.ADD_WRITE_PERM_OF_BROKER):
+    broker_name: str
+
+
+# Topics; the lists are answered with a TopicList
+
+
+class GetAllTopicListFromNameserver(Request[Empty], code=RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER):
+    pass
+
+
+class GetTopicsByCluster(Request[Empty], code=RequestCode.GET_TOPICS_BY_CLUSTER):
+    cluster: str
+
+
+class GetSystemTopicListFromNs(Request[Empty], code=RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS):
+    pass
+
+
+class GetUnitTopicList(Request[Empty], code=RequestCode.GET_UNIT_TOPIC_LIST):
+    pass
+
+
+class GetHasUnitSubTopicList(Request[Empty], code=RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST):
+    pass
+
+
+class GetHasUnitSubUnunitTopicList(Request[Empty], code=RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST):
+    pass
+
+
+class DeleteTopicInNamesrv(Request[Empty], code=RequestCode.DELETE_TOPIC_IN_NAMESRV, kw_only=True):
+    cluster_name: str | None = None
+    topic: str
+
+
+class RegisterTopicInNamesrv(Request[Empty], code=RequestCode.REGISTER_TOPIC_IN_NAMESRV):
+    """Carries TopicRouteData, of which only the queues count."""
+
+    topic: str
+
+
+# The NameServer's own configuration
+
+
+class UpdateNamesrvConfig(Request[Empty], code=RequestCode.UPDATE_NAMESRV_CONFIG):
+    """Carries the text of a properties file."""
+
+
+class GetNamesrvConfig(Request[Empty], code=RequestCode.GET_NAMESRV_CONFIG):
+    """Answered with the text of a properties file."""

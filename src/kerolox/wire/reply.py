@@ -1,0 +1,25 @@
+"""An answer with its header decoded: what a processor returns and what a caller gets."""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kerolox.codes import ResponseCode
+from kerolox.wire.header import Header
+
+A = TypeVar("A", bound=Header)
+
+
+class Reply(msgspec.Struct, Generic[A], gc=False):
+    """`header` is None where the answer has no fields at all, which Java tells from one that has none set."""
+
+    header: A | None = None
+    body: bytes = b""
+    code: int = ResponseCode.SUCCESS.value
+    remark: str | None = None
+
+    @property
+    def fields(self) -> A:
+        """The header of an answer that has one."""
+        assert self.header is not None, "this answer carries no fields"
+        return self.header

@@ -1,0 +1,177 @@
+"""What brokers tell the NameServer, beyond the twenty scenarios."""
+
+import pytest
+
+from kerolox.codes import Version
+from kerolox.errors import SystemFailure, TopicNotFound
+from kerolox.namesrv import NamesrvConfig
+from kerolox.wire import command
+from kerolox.wire.bodies.registration import RegisterBrokerBody, compress
+from kerolox.wire.bodies.routes import QueueData, TopicRouteData
+from kerolox.wire.bodies.topics import TopicConfigTable, TopicQueueMappingInfo
+from kerolox.wire.headers import namesrv as h
+from tests.namesrv.conftest import STANDARD_TOPICS, NamesrvFixture, topic, version
+
+
+async def test_a_compressed_registration_counts_like_a_plain_one(namesrv: NamesrvFixture) -> None:
+    table = TopicConfigTable(version(1), {config.topic_name: config for config in STANDARD_TOPICS})
+    body = compress(RegisterBrokerBody([], table), Version.V5_5_0)
+    broker = namesrv.broker()
+
+    await broker.call(
+        h.RegisterBroker(
+            broker_id=0,
+            cluster_name="C",
+            broker_addr="10.0.0.5:10911",
+            ha_server_addr="10.0.0.5:10912",
+            broker_name="broker-a",
+            compressed=True,
+        ),
+        body,
+    )
+
+    assert await namesrv.queues("TBW102") == (8, 8, 7)
+
+
+async def test_a_registration_that_cannot_be_read_is_refused(namesrv: NamesrvFixture) -> None:
+    header = h.RegisterBroker(
+        broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="b", compressed=True
+    )
+
+    with pytest.raises(SystemFailure, match="Failed to decode RegisterBrokerBody"):
+        await namesrv.ask(header, b"this is not zlib")
+
+
+async def test_a_broker_older_than_3_0_11_registers_its_topics_alone(namesrv: NamesrvFixture) -> None:
+    table = TopicConfigTable(version(1), {config.topic_name: config for config in STANDARD_TOPICS})
+    header = h.RegisterBroker(
+        broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
+    )
+    frame = command.encode(
+        command.JSON, code=header.code, opaque=1, version=Version.V3_0_11 - 1, ext=header.ext(), body=table.encode()
+    )
+    connection = await namesrv.client.connection(namesrv.address)
+
+    connection.send(frame)
+    await namesrv.until(lambda: "T" in namesrv.server.table.topics)
+
+    assert await namesrv.queues("T") == (4, 4, 6)
+
+
+async def test_a_registration_without_a_body_registers_the_broker_without_topics(namesrv: NamesrvFixture) -> None:
+    header = h.RegisterBroker(
+        broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
+    )
+
+    await namesrv.ask(header)
+
+    assert (await namesrv.cluster()).broker_addr_table["broker-a"].broker_addrs == {0: "a:1"}
+    assert await namesrv.topics() == set()
+
+
+async def test_a_topic_deleted_here_returns_with_the_next_registration(namesrv: NamesrvFixture) -> None:
+    broker = namesrv.broker()
+    await broker.register(*STANDARD_TOPICS, counter=1)
+    await namesrv.ask(h.DeleteTopicInNamesrv(topic="T"))
+
+    await broker.register(*STANDARD_TOPICS, counter=1)
+
+    assert await namesrv.queues("T") == (4, 4, 6)
+
+
+async def test_topics_are_deleted_with_a_registration_only_when_configured(namesrv: NamesrvFixture) -> None:
+    namesrv.config.delete_topic_with_broker_registration = True
+    broker = namesrv.broker()
+    await broker.register(*STANDARD_TOPICS, topic("U"), counter=1)
+
+    await broker.register(*STANDARD_TOPICS, counter=2)
+
+    assert await namesrv.topics() == {"T", "TBW102"}
+
+
+async def test_a_deposed_master_with_an_older_state_is_ignored(namesrv: NamesrvFixture) -> None:
+    await namesrv.broker(address="10.0.0.5:10911").register(*STANDARD_TOPICS, state=2)
+
+    reply = await namesrv.broker(address="10.0.0.9:10911").register(*STANDARD_TOPICS, state=1)
+
+    assert reply.fields == h.BrokerRegistered()
+    assert await namesrv.addresses() == {0: "10.0.0.5:10911"}
+
+
+async def test_an_address_under_a_new_name_leaves_its_old_group(namesrv: NamesrvFixture) -> None:
+    await namesrv.broker("old").register(*STANDARD_TOPICS)
+
+    await namesrv.broker("new").register(*STANDARD_TOPICS)
+
+    assert set((await namesrv.cluster()).broker_addr_table) == {"new"}
+
+
+async def test_order_topics_are_told_to_brokers_unless_configured_otherwise(namesrv: NamesrvFixture) -> None:
+    await namesrv.ask(h.PutKVConfig(namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4"))
+
+    told = await namesrv.broker().register(*STANDARD_TOPICS)
+    namesrv.config.return_order_topic_config_to_broker = False
+    untold = await namesrv.broker().register(*STANDARD_TOPICS)
+
+    assert told.body == b'{"table":{"T":"broker-a:4"}}'
+    assert untold.body == b""
+
+
+async def test_filter_servers_are_kept_returned_and_removed(namesrv: NamesrvFixture) -> None:
+    broker = namesrv.broker()
+    await broker.register(*STANDARD_TOPICS, filter_servers=["10.0.0.5:30001"])
+    assert (await namesrv.route()).filter_server_table == {"10.0.0.5:10911": ["10.0.0.5:30001"]}
+
+    await broker.register(*STANDARD_TOPICS, filter_servers=None)
+    assert (await namesrv.route()).filter_server_table == {"10.0.0.5:10911": ["10.0.0.5:30001"]}
+
+    await broker.register(*STANDARD_TOPICS, filter_servers=[])
+    assert (await namesrv.route()).filter_server_table == {}
+
+
+async def test_static_topics_carry_their_mapping(namesrv: NamesrvFixture) -> None:
+    mapping = TopicQueueMappingInfo("T", "__global__", 4, "broker-a", 7, False, {0: 0, 1: 1})
+    table = TopicConfigTable(
+        version(1), {config.topic_name: config for config in STANDARD_TOPICS}, None, {"T": mapping}
+    )
+    header = h.RegisterBroker(
+        broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
+    )
+
+    await namesrv.ask(header, RegisterBrokerBody(None, table).encode())
+
+    assert (await namesrv.route()).topic_queue_mapping_by_broker == {"broker-a": mapping}
+
+
+async def test_one_topic_is_registered_for_known_brokers_only(namesrv: NamesrvFixture) -> None:
+    await namesrv.broker().register(*STANDARD_TOPICS)
+    known, unknown = QueueData("broker-a", 2, 2, 6), QueueData("stranger", 2, 2, 6)
+
+    await namesrv.ask(h.RegisterTopicInNamesrv(topic="U"), TopicRouteData(queue_datas=[known]).encode())
+    await namesrv.ask(h.RegisterTopicInNamesrv(topic="V"), TopicRouteData(queue_datas=[known, unknown]).encode())
+
+    assert await namesrv.queues("U") == (2, 2, 6)
+    assert await namesrv.topics() == {"T", "TBW102", "U"}
+
+
+async def test_deleting_in_a_cluster_leaves_the_topic_elsewhere(namesrv: NamesrvFixture) -> None:
+    await namesrv.broker("broker-a", cluster="C").register(*STANDARD_TOPICS)
+    await namesrv.broker("broker-b", address="10.0.0.7:10911", cluster="D").register(*STANDARD_TOPICS)
+
+    await namesrv.ask(h.DeleteTopicInNamesrv(topic="T", cluster_name="C"))
+    assert [data.broker_name for data in (await namesrv.route("T")).queue_datas] == ["broker-b"]
+
+    await namesrv.ask(h.DeleteTopicInNamesrv(topic="T", cluster_name="D"))
+    with pytest.raises(TopicNotFound):
+        await namesrv.route("T")
+
+
+async def test_names_and_numbers_are_bounded(namesrv: NamesrvFixture, config: NamesrvConfig) -> None:
+    with pytest.raises(SystemFailure, match="a name of 300 characters"):
+        await namesrv.broker("b" * 300).register(*STANDARD_TOPICS)
+    config.topic_nums_max = 2
+    with pytest.raises(SystemFailure, match="at most topicNumsMax"):
+        await namesrv.broker().register(*STANDARD_TOPICS, topic("one-more"))
+    config.broker_nums_max = 0
+    with pytest.raises(SystemFailure, match="at most brokerNumsMax"):
+        await namesrv.broker("another").register(*STANDARD_TOPICS)

@@ -1,0 +1,55 @@
+"""What the README shows is run as it stands there."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from kerolox.namesrv import NameServer, NamesrvConfig
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+async def run(script: str, **environment: str) -> tuple[int | None, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, stdout=-1, stderr=-1, env=environment, cwd=ROOT
+    )
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_asking_a_name_server_from_python(tmp_path: Path) -> None:
+    """Nothing has registered, so the answer is the error that says so."""
+    async with NameServer(NamesrvConfig(listen_port=0, kv_config_path=tmp_path / "kv.json")) as server:
+        _, _, complaint = await run(BLOCKS[0].replace("127.0.0.1:9876", server.address))
+
+    assert "TopicNotFound: No topic route info in name server for the topic: TopicTest" in complaint
+
+
+async def test_a_name_server_inside_a_process(tmp_path: Path) -> None:
+    imports, _, body = BLOCKS[1].partition("\n\n")
+    script = f"import asyncio\n{imports}\nasync def main():\n" + "".join(f"    {line}\n" for line in body.splitlines())
+
+    code, printed, complaint = await run(f"{script}asyncio.run(main())", HOME=str(tmp_path))
+
+    assert (code, complaint) == (0, "")
+    assert printed.startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    "page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+async def test_the_demo_ends_well() -> None:
+    code, printed, complaint = await run((ROOT / "examples/nameserver.py").read_text())
+
+    assert (code, complaint) == (0, "")
+    assert "Everything agrees." in printed
