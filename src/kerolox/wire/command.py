@@ -1,7 +1,5 @@
 """A command: one request or one answer, in memory and as a frame in either serialization."""
 
-from typing import Annotated
-
 import msgspec
 
 from kerolox.codes import CURRENT_VERSION
@@ -9,14 +7,13 @@ from kerolox.errors import ProtocolError
 from kerolox.wire import binary
 from kerolox.wire.frames import FRAME_SIZE_MAX, PREFIX, Frame
 from kerolox.wire.header import ExtFields, ext_text
+from kerolox.wire.integers import Int32
 
 JSON, BINARY = 0, 1
 
 ANSWER_BIT, ONEWAY_BIT = 1, 2
 
 _NO_FIELDS = msgspec.Raw()
-
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class Command(msgspec.Struct, rename="camel", kw_only=True):

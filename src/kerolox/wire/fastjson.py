@@ -30,7 +30,8 @@ _DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError
 def decode(data: bytes, kind: type[T]) -> T:
     """Returns `data` as `kind`; standard JSON at full speed, fastjson's dialect where that fails."""
     try:
-        if b'"$ref"' not in data:
+        # A dollar is rare and found fast; what it may begin is looked for only then.
+        if b"$" not in data or b'"$ref"' not in data:
             value: T = _decoder(cast("Hashable", kind)).decode(data)
             return value
     except msgspec.ValidationError as error:
@@ -117,7 +118,7 @@ _TOKEN = re.compile(
         (?P<punctuation>[{}\[\]:])
       | (?P<double>"(?:[^"\\]|\\.)*")
       | (?P<single>'(?:[^'\\]|\\.)*')
-      | (?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.])
+      | (?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.])
       | (?P<word>[A-Za-z_$][\w$.-]*)
     )""",
     re.VERBOSE | re.DOTALL,

@@ -86,15 +86,16 @@ def _topic_text(topic: TopicConfig, version: int) -> str:
 def _topic(text: bytes) -> TopicConfig:
     try:
         name, read, write, perm, filter_type, *attributes = text.decode().split(" ", 5)
-        return TopicConfig(
-            topic_name=name,
-            read_queue_nums=int(read),
-            write_queue_nums=int(write),
-            perm=int(perm),
-            topic_filter_type=filter_type,
-            attributes=fastjson.decode(attributes[0].encode(), dict[str, str]) if any(attributes) else None,
-        )
-    except ValueError as error:
+        fields = {
+            "topicName": name,
+            "readQueueNums": read,
+            "writeQueueNums": write,
+            "perm": perm,
+            "topicFilterType": filter_type,
+            "attributes": fastjson.decode(attributes[0].encode(), dict[str, str]) if any(attributes) else None,
+        }
+        return msgspec.convert(fields, TopicConfig, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
         raise ProtocolError(f"not a topic: {text[:80]!r}") from error
 
 

@@ -4,16 +4,17 @@ import msgspec
 
 from kerolox.wire.bodies.body import Body
 from kerolox.wire.bodies.topics import TopicQueueMappingInfo
+from kerolox.wire.integers import Int32, Int64
 
 
 class QueueData(Body):
     """How many queues a topic has on one broker, and what may be done with them."""
 
     broker_name: str
-    read_queue_nums: int = 0
-    write_queue_nums: int = 0
-    perm: int = 0
-    topic_sys_flag: int = 0
+    read_queue_nums: Int32 = 0
+    write_queue_nums: Int32 = 0
+    perm: Int32 = 0
+    topic_sys_flag: Int32 = 0
 
 
 class BrokerData(Body):
@@ -21,7 +22,7 @@ class BrokerData(Body):
 
     broker_name: str
     cluster: str | None = None
-    broker_addrs: dict[int, str] = {}
+    broker_addrs: dict[Int64, str] = {}
     enable_acting_master: bool = False
     zone_name: str | None = None
 
@@ -42,7 +43,7 @@ class ClusterInfo(Body):
 class BrokerMemberGroup(Body):
     cluster: str
     broker_name: str
-    broker_addrs: dict[int, str] = {}
+    broker_addrs: dict[Int64, str] = {}
 
 
 class BrokerMemberGroupBody(Body):

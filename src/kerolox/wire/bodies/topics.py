@@ -5,14 +5,15 @@ from enum import IntFlag
 import msgspec
 
 from kerolox.wire.bodies.body import Body
+from kerolox.wire.integers import Int32, Int64
 
 
 class DataVersion(Body):
     """Which state of a table this is; equal only if every member is."""
 
-    counter: int = 0
-    state_version: int = 0
-    timestamp: int = 0
+    counter: Int64 = 0
+    state_version: Int64 = 0
+    timestamp: Int64 = 0
 
 
 class Perm(IntFlag):
@@ -31,11 +32,11 @@ class TopicSysFlag(IntFlag):
 
 class TopicConfig(Body):
     topic_name: str
-    read_queue_nums: int = 16
-    write_queue_nums: int = 16
-    perm: int = 6
+    read_queue_nums: Int32 = 16
+    write_queue_nums: Int32 = 16
+    perm: Int32 = 6
     topic_filter_type: str | None = "SINGLE_TAG"
-    topic_sys_flag: int = 0
+    topic_sys_flag: Int32 = 0
     order: bool = False
     attributes: dict[str, str] | None = None
 
@@ -45,11 +46,11 @@ class TopicQueueMappingInfo(Body):
 
     topic: str | None = None
     scope: str | None = None
-    total_queues: int = 0
+    total_queues: Int32 = 0
     bname: str | None = None
-    epoch: int = 0
+    epoch: Int64 = 0
     dirty: bool = False
-    curr_id_map: dict[int, int] | None = None
+    curr_id_map: dict[Int32, Int32] | None = None
 
 
 class TopicConfigTable(Body):

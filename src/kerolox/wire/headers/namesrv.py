@@ -2,6 +2,7 @@
 
 from kerolox.codes import RequestCode
 from kerolox.wire.header import Empty, Header, Request, named
+from kerolox.wire.integers import Int32, Int64
 
 # Key-value configuration
 
@@ -45,9 +46,9 @@ class BrokerRegistered(Header):
 class RegisterBroker(Request[BrokerRegistered], code=RequestCode.REGISTER_BROKER, kw_only=True):
     """Carries a RegisterBrokerBody; answered with the KVTable of order topics, if there are any."""
 
-    heartbeat_timeout_millis: int | None = None
-    broker_id: int
-    body_crc32: int = 0
+    heartbeat_timeout_millis: Int64 | None = None
+    broker_id: Int64
+    body_crc32: Int32 = 0
     cluster_name: str
     broker_addr: str
     # None tells a broker older than 5.0, which knows nothing of acting masters.
@@ -59,7 +60,7 @@ class RegisterBroker(Request[BrokerRegistered], code=RequestCode.REGISTER_BROKER
 
 
 class UnregisterBroker(Request[Empty], code=RequestCode.UNREGISTER_BROKER):
-    broker_id: int
+    broker_id: Int64
     cluster_name: str
     broker_addr: str
     broker_name: str
@@ -78,7 +79,7 @@ class DataVersionCompared(Header):
 class QueryDataVersion(Request[DataVersionCompared], code=RequestCode.QUERY_DATA_VERSION):
     """Carries a DataVersion; answered with the one the NameServer has. Counts as a heartbeat."""
 
-    broker_id: int
+    broker_id: Int64
     cluster_name: str
     broker_addr: str
     broker_name: str
@@ -97,7 +98,7 @@ class NotifyMinBrokerIdChange(Request[Empty], code=RequestCode.NOTIFY_MIN_BROKER
     ha_broker_addr: str | None = None
     offline_broker_addr: str | None = None
     min_broker_addr: str | None = None
-    min_broker_id: int | None = None
+    min_broker_id: Int64 | None = None
 
 
 # Routes and clusters
@@ -117,7 +118,7 @@ class GetBrokerClusterInfo(Request[Empty], code=RequestCode.GET_BROKER_CLUSTER_I
 
 
 class WritePermWiped(Header):
-    wipe_topic_count: int
+    wipe_topic_count: Int32
 
 
 class WipeWritePermOfBroker(Request[WritePermWiped], code=RequestCode.WIPE_WRITE_PERM_OF_BROKER):
@@ -125,7 +126,7 @@ class WipeWritePermOfBroker(Request[WritePermWiped], code=RequestCode.WIPE_WRITE
 
 
 class WritePermAdded(Header):
-    add_topic_count: int
+    add_topic_count: Int32
 
 
 class AddWritePermOfBroker(Request[WritePermAdded], code=RequestCode.ADD_WRITE_PERM_OF_BROKER):
