@@ -22,6 +22,9 @@ from kerolox.wire.reply import Reply
 
 log = logging.getLogger(__name__)
 
+# From this version on clients are answered in standard JSON.
+_STANDARD_JSON_FROM = Version.V4_9_4.value
+
 FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
@@ -42,7 +45,7 @@ class RouteProcessor:
         if header.zone_mode and header.zone_name:
             body = self._answers.route_in_zone(header.topic, header.zone_name)
         else:
-            strict = request.command.version >= Version.V4_9_4.value or header.accept_standard_json_only is True
+            strict = request.version >= _STANDARD_JSON_FROM or header.accept_standard_json_only is True
             body = self._answers.route(header.topic, strict=strict)
         if body is None:
             raise TopicNotFound(f"No topic route info in name server for the topic: {header.topic}\n{FAQ}")

@@ -15,7 +15,7 @@ from kerolox.remoting.limits import Limits
 from kerolox.remoting.routes import Routes
 from kerolox.remoting.tls import ServerTls, TlsLayer, TlsMode
 from kerolox.wire import preamble
-from kerolox.wire.command import ANSWER_BIT, JSON, ONEWAY_BIT, Command, decode, encode
+from kerolox.wire.command import JSON, ONEWAY_BIT, Command, encode
 from kerolox.wire.frames import Frame, FrameReader
 from kerolox.wire.header import Header, Request
 from kerolox.wire.reply import Reply
@@ -85,14 +85,12 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        reason = self._refusal or error
-        lost = f"connection to {self.remote} was lost" + (f": {reason}" if reason else "")
         waiting: list[asyncio.Future[Any]] = list(self._calls.values())
         if self._handshake is not None:
             waiting.append(self._handshake)
         for future in waiting:
             if not future.done():
-                future.set_exception(ConnectionLost(lost))
+                future.set_exception(self._loss("was lost", error))
                 # Whoever waited may have been cancelled in this very turn; asyncio would complain.
                 future.exception()
         self._calls.clear()
@@ -149,8 +147,12 @@ class Connection(asyncio.BufferedProtocol):
         while self._writable is not None and not self.is_closed:
             await asyncio.shield(self._writable)
         if self.is_closed:
-            raise ConnectionLost(f"connection to {self.remote} is closed")
+            raise self._loss("is closed")
         self.send(frame)
+
+    def _loss(self, what: str, error: Exception | None = None) -> ConnectionLost:
+        reason = self._refusal or error
+        return ConnectionLost(f"connection to {self.remote} {what}" + (f": {reason}" if reason else ""))
 
     # Sending
 
@@ -210,21 +212,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, frames: Iterator[Frame]) -> None:
         """Handles the frames of one read together; their answers leave in one write."""
-        out = self._out
-        size = 0
+        out, answer = self._out, self._routes.answer
+        size, size_max = 0, self.limits.write_buffer_high
         try:
             for frame in frames:
-                command = decode(frame)
-                if command.flag & ANSWER_BIT:
-                    self._take_answer(command)
-                elif (answer := self._routes.answer(command, self)) is not None:
-                    out.append(answer)
-                    size += len(answer)
-                    if size > self.limits.write_buffer_high:
-                        self._flush()
-                        size = 0
-                        if self._hold(frames):
-                            return
+                reply = answer(frame, self)
+                if reply is None:
+                    continue
+                out.append(reply)
+                size += len(reply)
+                if size > size_max:
+                    self._flush()
+                    size = 0
+                    if self._hold(frames):
+                        return
             if self._reader.broken is not None:
                 raise self._reader.broken
         except ProtocolError as error:
@@ -236,7 +237,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the rest must wait until the peer has read what it has been answered."""
         return False
 
-    def _take_answer(self, command: Command) -> None:
+    def take_answer(self, command: Command) -> None:
+        """Wakes the call that this answers."""
         call = self._calls.get(command.opaque)
         if call is None or call.done():
             log.debug("an answer from %s that nobody waits for, opaque %d", self.remote, command.opaque)
@@ -259,6 +261,8 @@ class Connection(asyncio.BufferedProtocol):
             self._handshake.set_result(None)
         if plain:
             self._receive_frames(plain)
+        if self._tls.is_ended:
+            self.close()
 
     def _refuse(self, reason: ProtocolError) -> None:
         log.warning("closed the connection from %s: %s", self.remote, reason)

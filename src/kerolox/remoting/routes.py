@@ -4,14 +4,25 @@ import inspect
 import logging
 import typing
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
 from kerolox.errors import AnswerError, ProtocolError, RequestCodeNotSupported, SystemFailure
 from kerolox.runtime.lanes import Lane
-from kerolox.wire.command import ONEWAY_BIT, Command, encode_answer
+from kerolox.wire.command import (
+    ANSWER_BIT,
+    DECODE_ERRORS,
+    JSON,
+    ONEWAY_BIT,
+    Command,
+    decode,
+    encode_answer,
+    plain_answer,
+)
+from kerolox.wire.frames import Frame
 from kerolox.wire.header import Empty, Header, Request
+from kerolox.wire.integers import Int32
 from kerolox.wire.reply import Reply
 
 if TYPE_CHECKING:
@@ -21,23 +32,27 @@ log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Header)
 Q = TypeVar("Q", bound=Request[Any])
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class Incoming(msgspec.Struct, Generic[Q], gc=False):
-    """A request on its way to the method that answers it."""
+class Incoming(msgspec.Struct, Generic[Q], rename="camel", kw_only=True, gc=False):
+    """A request on its way to the method that answers it. A JSON header is decoded straight into it."""
 
-    header: Q
-    command: Command
-    connection: "Connection"
+    code: Int32
+    opaque: Int32
+    flag: Int32 = 0
+    # Who does not say is taken for the oldest, as in Java.
+    version: Int32 = 0
+    language: str | int | None = "JAVA"
+    header: Q = msgspec.field(name="extFields")
+    # The rest is not part of the header: set after it, under names that no header has.
+    body: bytes = msgspec.field(name=" body", default=b"")
+    serialization: int = msgspec.field(name=" serialization", default=JSON)
+    origin: Any = msgspec.field(name=" origin", default=None)
 
     @property
-    def body(self) -> bytes:
-        return self.command.body
-
-    @property
-    def version(self) -> int:
-        return self.command.version
+    def connection(self) -> "Connection":
+        """The connection it came on."""
+        return self.origin  # type: ignore[no-any-return]
 
 
 def handles(
@@ -56,12 +71,18 @@ def handles(
 
 
 class _Route(msgspec.Struct):
-    decode: Callable[[Any], Request[Any]]
+    request: type[Request[Any]]
+    # Decodes frame header and custom header in one pass.
+    decode: Callable[[bytes], Incoming[Any]]
     method: Callable[[Any], Any]
     lane: Lane
     is_coroutine: bool
     # Java answers even an error with the (empty) fields of the answer it would have given.
     error_ext: dict[str, str] | None
+
+
+# How Java, and most others, begin the header of a request.
+_CODE_FIRST = b'{"code":'
 
 
 class Routes:
@@ -70,6 +91,7 @@ class Routes:
     def __init__(self, *processors: object, lanes: dict[str, Lane] | None = None) -> None:
         self._lanes = lanes or {}
         self._table: dict[int, _Route] = {}
+        self._by_digits: dict[bytes, _Route] = {}
         for processor in processors:
             self.include(processor)
 
@@ -87,70 +109,114 @@ class Routes:
         gives = typing.get_args(hints.pop("return", None))
         if [typing.get_args(hint) for hint in hints.values()] != [(request,)] or gives != (request.answer,):
             raise TypeError(f"{where}: takes Incoming[{request.__name__}], gives Reply[{request.answer.__name__}]")
-        self._table[request.code] = _Route(
-            decode=request.decode,
+        route = _Route(
+            request=request,
+            decode=msgspec.json.Decoder(Incoming[request], strict=False).decode,  # type: ignore[valid-type]
             method=method,
             lane=self._lanes.setdefault(lane, Lane(lane, 10_000)),
             is_coroutine=inspect.iscoroutinefunction(method),
             error_ext=None if request.answer is Empty else {},
         )
+        self._table[request.code] = self._by_digits[b"%d" % request.code] = route
 
-    def answer(self, command: Command, connection: "Connection") -> bytes | None:
-        """Returns the answer as a frame; None if there is none, or if it will be sent when it is ready."""
+    def answer(self, frame: Frame, connection: "Connection") -> bytes | None:
+        """Returns the answer as a frame; None if there is none, or if it will be sent when it is ready.
+
+        An answer to a call of our own goes to who made it. ProtocolError if the header cannot be read.
+        """
+        serialization, header, body = frame
+        if serialization == JSON and header.startswith(_CODE_FIRST):
+            route = self._by_digits.get(header[8 : header.find(b",", 8)])
+            if route is not None:
+                try:
+                    request = route.decode(header)
+                except DECODE_ERRORS:
+                    # Not as declared; what follows is more patient, and says what is wrong.
+                    pass
+                else:
+                    if not request.flag & ANSWER_BIT:
+                        # Whatever a header with our own names for them has put there.
+                        request.body = body
+                        request.serialization = JSON
+                        request.origin = connection
+                        return _answer(route, request)
+        command = decode(frame)
+        if command.flag & ANSWER_BIT:
+            connection.take_answer(command)
+            return None
+        return self._answer_command(command, connection)
+
+    def _answer_command(self, command: Command, connection: "Connection") -> bytes | None:
+        request: Incoming[Any] = Incoming(
+            code=command.code,
+            opaque=command.opaque,
+            flag=command.flag,
+            version=command.version,
+            language=command.language,
+            header=cast("Request[Any]", None),
+            body=command.body,
+            serialization=command.serialization,
+            origin=connection,
+        )
         route = self._table.get(command.code)
         if route is None:
-            error = RequestCodeNotSupported(f" request type {command.code} not supported")
-            return _failed(command, error, None)
+            return _failed(request, RequestCodeNotSupported(f" request type {command.code} not supported"), None)
         try:
-            request = Incoming(route.decode(command.ext), command, connection)
-            if route.is_coroutine:
-                self._start(route, request)
-                return None
-            return _answered(command, route.method(request))
-        except Exception as error:
-            return _failed(command, error, route.error_ext)
-
-    def _start(self, route: _Route, request: Incoming[Any]) -> None:
-        route.lane.enter()
-        try:
-            request.connection.carry(self._carry_out(route, request))
-        except BaseException:
-            route.lane.leave()
-            raise
-
-    async def _carry_out(self, route: _Route, request: Incoming[Any]) -> None:
-        try:
-            answer = _answered(request.command, await route.method(request))
-        except Exception as error:
-            answer = _failed(request.command, error, route.error_ext)
-        finally:
-            route.lane.leave()
-        if answer is not None:
-            request.connection.send(answer)
+            request.header = route.request.decode(command.ext)
+        except SystemFailure as error:
+            return _failed(request, error, route.error_ext)
+        return _answer(route, request)
 
 
-def _answered(command: Command, reply: Reply[Any]) -> bytes | None:
-    if command.flag & ONEWAY_BIT:
-        return None
-    header = reply.header
-    return encode_answer(
-        command.serialization,
-        command.opaque,
-        reply.code,
-        reply.remark,
-        None if header is None else header.ext(),
-        reply.body,
-    )
+def _answer(route: _Route, request: Incoming[Any]) -> bytes | None:
+    try:
+        if route.is_coroutine:
+            _start(route, request)
+            return None
+        reply = route.method(request)
+        if request.flag & ONEWAY_BIT:
+            return None
+        if reply.header is None and request.serialization == JSON and not reply.code and reply.remark is None:
+            return plain_answer(request.opaque, reply.body)
+        return _encoded(request, reply)
+    except Exception as error:
+        return _failed(request, error, route.error_ext)
 
 
-def _failed(command: Command, error: Exception, ext: dict[str, str] | None) -> bytes | None:
+def _start(route: _Route, request: Incoming[Any]) -> None:
+    route.lane.enter()
+    try:
+        request.connection.carry(_carry_out(route, request))
+    except BaseException:
+        route.lane.leave()
+        raise
+
+
+async def _carry_out(route: _Route, request: Incoming[Any]) -> None:
+    try:
+        reply = await route.method(request)
+        answer = None if request.flag & ONEWAY_BIT else _encoded(request, reply)
+    except Exception as error:
+        answer = _failed(request, error, route.error_ext)
+    finally:
+        route.lane.leave()
+    if answer is not None:
+        request.connection.send(answer)
+
+
+def _encoded(request: Incoming[Any], reply: Reply[Any]) -> bytes:
+    ext = None if reply.header is None else reply.header.ext()
+    return encode_answer(request.serialization, request.opaque, reply.code, reply.remark, ext, reply.body)
+
+
+def _failed(request: Incoming[Any], error: Exception, ext: dict[str, str] | None) -> bytes | None:
     """Turns whatever a method raised into the answer that says so."""
     if isinstance(error, ProtocolError):
         error = SystemFailure(str(error))
     if not isinstance(error, AnswerError):
-        log.error("request %d failed", command.code, exc_info=error)
+        log.error("request %d failed", request.code, exc_info=error)
         error = SystemFailure(f"{type(error).__name__}: {error}")
-    if command.flag & ONEWAY_BIT:
-        log.debug("oneway request %d refused: %s", command.code, error)
+    if request.flag & ONEWAY_BIT:
+        log.debug("oneway request %d refused: %s", request.code, error)
         return None
-    return encode_answer(command.serialization, command.opaque, error.code, error.remark, ext, b"")
+    return encode_answer(request.serialization, request.opaque, error.code, error.remark, ext, b"")

@@ -96,6 +96,8 @@ class TlsLayer:
         )
         self._waiting: list[bytes] = []
         self.is_established = False
+        # Whether the peer has said that nothing more will come.
+        self.is_ended = False
 
     def receive(self, ciphertext: bytes) -> bytes:
         """Returns what has become readable; ssl.SSLError if the peer is not to be trusted."""
@@ -106,7 +108,8 @@ class TlsLayer:
         try:
             while piece := self._object.read(65536):
                 plain.append(piece)
-        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+            self.is_ended = True
+        except ssl.SSLWantReadError:
             pass
         return b"".join(plain)
 

@@ -19,6 +19,9 @@ _KEY_SIZE = struct.Struct(">h")
 # A code has 16 bits here. Those that do not fit arrive cut off, and are known by what is left of them.
 _CUT_OFF = {code & 0xFFFF: code.value for code in RequestCode if code > 0x7FFF}
 
+_LANGUAGES: dict[int, str] = {language.value: language.name for language in Language}
+_LANGUAGE_CODES = {language.name: language.value for language in Language}
+
 BinaryHeader = tuple[int, str | int, int, int, int, str | None, dict[str, str] | None]
 
 
@@ -38,7 +41,7 @@ def decode(header: bytes) -> BinaryHeader:
     if not 0 <= fields_size <= size - start:
         raise ProtocolError(f"fields of {fields_size} bytes in a header of {size}")
     fields = _decode_fields(header, start, start + fields_size) if fields_size else None
-    return _CUT_OFF.get(code, code), _language(language), version, opaque, flag, remark, fields
+    return _CUT_OFF.get(code, code), _LANGUAGES.get(language, language), version, opaque, flag, remark, fields
 
 
 def _decode_fields(header: bytes, start: int, end: int) -> dict[str, str]:
@@ -79,14 +82,7 @@ def encode(
     return fixed + remark_bytes + _INT.pack(len(section)) + section
 
 
-def _language(code: int) -> str | int:
-    try:
-        return Language(code).name
-    except ValueError:
-        return code
-
-
 def _language_code(language: str | int | None) -> int:
     if isinstance(language, int):
         return language & 0xFF
-    return Language.__members__.get(language or "OTHER", Language.OTHER).value
+    return _LANGUAGE_CODES.get(language or "OTHER", Language.OTHER.value)

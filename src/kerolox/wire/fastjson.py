@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 DEPTH_MAX = 64
 # The dialect is read by Python code that holds the event loop; standard JSON has no such bound.
-DIALECT_SIZE_MAX = 1024 * 1024
+DIALECT_SIZE_MAX = 256 * 1024
 # References to references grow without end; Java only shares what it would otherwise write twice.
 REFERENCED_SIZE_MAX = 100_000
 

@@ -15,6 +15,7 @@ from kerolox.errors import ProtocolError
 
 FRAME_SIZE_MAX = 16 * 1024 * 1024
 PREFIX = struct.Struct(">II")
+_unpack_prefix = PREFIX.unpack_from
 
 # Serialization, header, body. A tuple, because one is made for every frame.
 Frame: TypeAlias = tuple[int, bytes, bytes]
@@ -47,11 +48,12 @@ class FrameReader:
             data = bytes(self._partial)
             self._partial = bytearray()
         frames: list[Frame] = []
-        start, end = 0, len(data)
+        start, end, length_max = 0, len(data), self.frame_size_max - 4
         while end - start >= 8:
-            length, mark = PREFIX.unpack_from(data, start)
+            length, mark = _unpack_prefix(data, start)
             header_size = mark & 0xFFFFFF
-            if length + 4 > self.frame_size_max or length < 4 or header_size > length - 4:
+            # A length below 4 leaves less than no room for a header.
+            if length > length_max or header_size > length - 4:
                 self.broken = self._complaint(length, header_size)
                 return frames
             stop = start + 4 + length
@@ -62,7 +64,7 @@ class FrameReader:
             start = stop
         if start < end:
             self._partial += data[start:]
-            self._wanted_size = 8 if end - start < 8 else 4 + PREFIX.unpack_from(data, start)[0]
+            self._wanted_size = 8 if end - start < 8 else 4 + _unpack_prefix(data, start)[0]
         return frames
 
     def _complaint(self, length: int, header_size: int) -> ProtocolError:

@@ -19,8 +19,8 @@ from kerolox.wire import fastjson
 from kerolox.wire.bodies.body import Body
 from kerolox.wire.bodies.topics import DataVersion, TopicConfig, TopicConfigTable, TopicQueueMappingInfo
 
-# No registration is longer; what inflates to more was made to hurt.
-INFLATED_SIZE_MAX = 64 * 1024 * 1024
+# Room for a hundred thousand topics; what inflates to more was made to hurt.
+INFLATED_SIZE_MAX = 8 * 1024 * 1024
 
 _SIZE = struct.Struct(">i")
 
