@@ -29,7 +29,7 @@ BROKERS, TOPICS, QUESTIONS, AT_ONCE = 3, 200, 20_000, 256
 
 async def register(client: Client, address: str, number: int) -> None:
     """Says what a broker says of itself every thirty seconds."""
-    topics = {f"orders-{n}": TopicConfig(f"orders-{n}", read_queue_nums=8, write_queue_nums=8) for n in range(TOPICS)}
+    topics = {f"orders-{n}": TopicConfig(topic_name=f"orders-{n}", write_queue_nums=8) for n in range(TOPICS)}
     body = RegisterBrokerBody([], TopicConfigTable(DataVersion(counter=1), topics)).encode()
     header = RegisterBroker(
         cluster_name="DemoCluster",

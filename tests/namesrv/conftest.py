@@ -25,7 +25,7 @@ def version(counter: int, state: int = 0) -> DataVersion:
 
 
 def topic(name: str, queues: int = 4, perm: int = 6, flag: int = 0) -> TopicConfig:
-    return TopicConfig(name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=flag)
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=flag)
 
 
 STANDARD_TOPICS = (topic("T"), topic("TBW102", 8, perm=7))

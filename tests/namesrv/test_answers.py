@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kerolox.codes import Version
-from kerolox.errors import AnswerError, SystemFailure
+from kerolox.errors import AnswerError, SystemFailure, TopicNotFound
 from kerolox.namesrv import NamesrvConfig
 from kerolox.wire import command
 from kerolox.wire.bodies.routes import BrokerMemberGroupBody
@@ -167,3 +167,23 @@ async def test_fifty_thousand_topics_on_a_hundred_brokers(namesrv: NamesrvFixtur
 
     assert len(await namesrv.topics()) == 50_000
     assert await namesrv.queues("topic-99-499", "broker-99") == (4, 4, 6)
+
+
+async def test_a_repeated_question_is_answered_with_what_holds_now(namesrv: NamesrvFixture) -> None:
+    broker = namesrv.broker()
+    await broker.register(*STANDARD_TOPICS)
+    assert await namesrv.queues("T") == (4, 4, 6)
+    assert await namesrv.queues("T") == (4, 4, 6)
+
+    await broker.register(topic("T", 8), topic("TBW102", 8, perm=7), counter=2)
+    assert await namesrv.queues("T") == (8, 8, 6)
+    await namesrv.ask(h.WipeWritePermOfBroker(broker_name="broker-a"))
+    assert await namesrv.queues("T") == (8, 8, 4)
+    await namesrv.ask(h.DeleteTopicInNamesrv(topic="T"))
+    with pytest.raises(TopicNotFound):
+        await namesrv.route("T")
+    await broker.register(topic("T", 16), topic("TBW102", 8, perm=7), counter=3)
+    assert await namesrv.queues("T") == (16, 16, 6)
+    await broker.unregister()
+    with pytest.raises(TopicNotFound):
+        await namesrv.route("T")

@@ -175,3 +175,49 @@ async def test_names_and_numbers_are_bounded(namesrv: NamesrvFixture, config: Na
     config.broker_nums_max = 0
     with pytest.raises(SystemFailure, match="at most brokerNumsMax"):
         await namesrv.broker("another").register(*STANDARD_TOPICS)
+
+
+async def test_a_repeated_registration_is_not_read_again(namesrv: NamesrvFixture) -> None:
+    """Most registrations repeat the last to the letter; they cost no more than a heartbeat."""
+    broker = namesrv.broker()
+    await broker.register(*STANDARD_TOPICS, timeout_millis=10_000)
+    said = namesrv.server.table.live
+    before = next(iter(said.values()))
+
+    await namesrv.clock.advance(8)
+    await broker.register(*STANDARD_TOPICS, timeout_millis=10_000)
+
+    assert next(iter(said.values())) is before
+    await namesrv.clock.advance(8)
+    assert await namesrv.queues("T") == (4, 4, 6)
+
+
+async def test_a_repeated_registration_on_a_new_connection_moves_the_broker(namesrv: NamesrvFixture) -> None:
+    before, after = namesrv.broker(), namesrv.broker()
+    await before.register(*STANDARD_TOPICS)
+    await after.register(*STANDARD_TOPICS)
+
+    await before.disconnect()
+
+    assert await namesrv.queues("T") == (4, 4, 6)
+
+
+async def test_a_slave_hears_of_its_master_although_it_repeats_itself(namesrv: NamesrvFixture) -> None:
+    slave, master = namesrv.broker(broker_id=1, address="10.0.0.6:10911"), namesrv.broker()
+    await slave.register(*STANDARD_TOPICS)
+    await master.register(*STANDARD_TOPICS)
+
+    assert (await slave.register(*STANDARD_TOPICS)).fields.master_addr == "10.0.0.5:10911"
+    assert (await slave.register(*STANDARD_TOPICS)).fields.master_addr == "10.0.0.5:10911"
+
+
+async def test_a_repeated_registration_is_read_when_the_rules_have_changed(namesrv: NamesrvFixture) -> None:
+    broker = namesrv.broker()
+    await broker.register(*STANDARD_TOPICS, topic("U"), counter=1)
+    await broker.register(*STANDARD_TOPICS, counter=2)
+    assert "U" in await namesrv.topics()
+
+    await namesrv.ask(h.UpdateNamesrvConfig(), b"deleteTopicWithBrokerRegistration=true")
+    await broker.register(*STANDARD_TOPICS, counter=2)
+
+    assert "U" not in await namesrv.topics()

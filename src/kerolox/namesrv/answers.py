@@ -1,5 +1,7 @@
 """What the route table looks like to those who ask: routes, clusters and lists of topics."""
 
+from functools import partial
+
 from kerolox.namesrv.configuration import NamesrvConfig
 from kerolox.namesrv.kv_store import ORDER_TOPIC_CONFIG, KVStore
 from kerolox.namesrv.route_table import RouteTable
@@ -13,6 +15,8 @@ from kerolox.wire.bodies.routes import (
     TopicRouteData,
 )
 from kerolox.wire.bodies.topics import Perm, TopicList, TopicSysFlag
+from kerolox.wire.header import Empty
+from kerolox.wire.reply import Reply
 
 # Brokers keep in touch with their group through topics of this name; an acting master is no business of theirs.
 MEMBER_GROUP_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
@@ -26,7 +30,7 @@ class Answers:
         self._table = table
         self._kv = kv
 
-    def route(self, topic_name: str, *, strict: bool) -> bytes | None:
+    def route(self, topic_name: str, *, strict: bool) -> Reply[Empty] | None:
         """Returns TopicRouteData, or None if no living broker carries the topic."""
         topic = self._table.topics.get(topic_name)
         if topic is None:
@@ -34,9 +38,10 @@ class Answers:
         answer = topic.answers.get(strict)
         if answer is None:
             answer = topic.answers[strict] = self._route(topic).encode(strict=strict)
-        return answer
+        # Whatever changes the route empties the table it is looked up in.
+        return Reply(None, answer, again=partial(topic.answers.get, strict))
 
-    def route_in_zone(self, topic_name: str, zone: str) -> bytes | None:
+    def route_in_zone(self, topic_name: str, zone: str) -> Reply[Empty] | None:
         """Returns the part of the route that lies in `zone`, with whatever has lost its master.
 
         The original encodes it anew in its own dialect, whoever asked; and so do we.
@@ -57,7 +62,7 @@ class Answers:
         route.filter_server_table = {
             address: servers for address, servers in (route.filter_server_table or {}).items() if address in addresses
         }
-        return route.encode()
+        return Reply(None, route.encode())
 
     def _route(self, topic: Topic) -> TopicRouteData:
         groups = [self._table.groups[name] for name in topic.queues]

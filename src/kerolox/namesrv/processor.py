@@ -43,13 +43,13 @@ class RouteProcessor:
         if self._config.need_wait_for_service:
             self._check_ready()
         if header.zone_mode and header.zone_name:
-            body = self._answers.route_in_zone(header.topic, header.zone_name)
+            reply = self._answers.route_in_zone(header.topic, header.zone_name)
         else:
             strict = request.version >= _STANDARD_JSON_FROM or header.accept_standard_json_only is True
-            body = self._answers.route(header.topic, strict=strict)
-        if body is None:
+            reply = self._answers.route(header.topic, strict=strict)
+        if reply is None:
             raise TopicNotFound(f"No topic route info in name server for the topic: {header.topic}\n{FAQ}")
-        return Reply(None, body)
+        return reply
 
     def _check_ready(self) -> None:
         if self._clock.monotonic() - self._started_at < self._config.wait_seconds_for_service:
@@ -67,14 +67,11 @@ class BrokerProcessor:
 
     @handles(h.RegisterBroker)
     def register(self, request: Incoming[h.RegisterBroker]) -> Reply[h.BrokerRegistered]:
-        header = request.header
-        if header.body_crc32 and header.body_crc32 != crc32(request.body):
-            raise SystemFailure("crc32 not match")
-        try:
+        registered = self._table.renew(request.header, request.body, request.connection)
+        if registered is None:
             body = _registration(request)
-        except ProtocolError as error:
-            raise SystemFailure(f"Failed to decode RegisterBrokerBody: {error}") from error
-        registered = self._table.register(header, body, request.connection)
+            said = hash(request.body)
+            registered = self._table.register(request.header, body, request.connection, said=said)
         return Reply(registered, self._order_topics())
 
     def _order_topics(self) -> bytes:
@@ -214,14 +211,18 @@ class KVProcessor:
 
 
 def _registration(request: Incoming[h.RegisterBroker]) -> RegisterBrokerBody:
-    if not request.body:
+    header, body = request.header, request.body
+    if header.body_crc32 and header.body_crc32 != crc32(body):
+        raise SystemFailure("crc32 not match")
+    if not body:
         return RegisterBrokerBody()
-    if request.version < Version.V3_0_11:
-        # Before 3.0.11 the body was the table of topics alone.
-        return RegisterBrokerBody(None, TopicConfigTable.decode(request.body))
-    if request.header.compressed:
-        return decompress(request.body, request.version)
-    return RegisterBrokerBody.decode(request.body)
+    try:
+        if request.version < Version.V3_0_11:
+            # Before 3.0.11 the body was the table of topics alone.
+            return RegisterBrokerBody(None, TopicConfigTable.decode(body))
+        return decompress(body, request.version) if header.compressed else RegisterBrokerBody.decode(body)
+    except ProtocolError as error:
+        raise SystemFailure(f"Failed to decode RegisterBrokerBody: {error}") from error
 
 
 def _listed(is_enabled: bool, topics: Callable[[], bytes]) -> Reply[Empty]:

@@ -15,7 +15,6 @@ from kerolox.wire.headers.namesrv import BrokerRegistered, NotifyMinBrokerIdChan
 
 log = logging.getLogger(__name__)
 
-DEFAULT_TIMEOUT_MILLIS = 120_000
 NAME_LENGTH_MAX = 255
 
 
@@ -41,11 +40,27 @@ class RouteTable:
 
     # Registration
 
-    def register(self, header: RegisterBroker, body: RegisterBrokerBody, channel: object) -> BrokerRegistered:
+    def renew(self, header: RegisterBroker, body: bytes, channel: object) -> BrokerRegistered | None:
+        """Takes a registration that repeats the broker's last to the letter, which most do, for a heartbeat.
+
+        None if it is another, or if something has changed since: then it must be read.
+        """
+        where = BrokerAddress(header.cluster_name, header.broker_addr)
+        live = self.live.get(where)
+        if live is None or live.said != (hash(body), self.groups[live.group].revision) or live.header != header:
+            return None
+        live.updated_at_millis = self._clock.millis()
+        if live.channel is not channel:
+            self._move(where, live, channel)
+        return self._answer_to(header)
+
+    def register(
+        self, header: RegisterBroker, body: RegisterBrokerBody, channel: object, *, said: int | None = None
+    ) -> BrokerRegistered:
         """Takes in what a broker says of itself and returns who its master is, if it is a slave.
 
         SystemFailure if a broker that has not registered yet brings exactly one topic: that is an increment
-        that has overtaken the full registration.
+        that has overtaken the full registration. `said` is the hash of the body as it came.
         """
         self._check_bounds(header)
         where = BrokerAddress(header.cluster_name, header.broker_addr)
@@ -71,12 +86,12 @@ class RouteTable:
         if is_master or is_prime_slave:
             known = self.live.get(where)
             has_changed = is_first or known is None or known.data_version != table.data_version
-            perm_mask = ~Perm.WRITE if is_prime_slave and group.enable_acting_master else -1
+            perm_mask = int(~Perm.WRITE) if is_prime_slave and group.enable_acting_master else -1
             self._take_topics(group, table, has_changed, perm_mask)
-        self._keep_alive(where, header, body, channel)
+        self._keep_alive(where, header, body, channel, said)
         if self._config.notify_min_broker_id_changed and header.broker_id < min_id_before:
             self._announce(group, ha_address=header.ha_server_addr)
-        return BrokerRegistered() if is_master else self._master_of(group, header.cluster_name)
+        return self._answer_to(header)
 
     def _check_bounds(self, header: RegisterBroker) -> None:
         for name in (header.broker_name, header.broker_addr, header.cluster_name):
@@ -134,22 +149,23 @@ class RouteTable:
         topic: Topic | None
         for config in configs.values():
             topic_name = config.topic_name
-            if not has_changed and topic_name in known:
-                continue
-            queues = QueueData(
-                name,
-                config.read_queue_nums,
-                config.write_queue_nums,
-                config.perm & perm_mask,
-                config.topic_sys_flag,
+            perm = config.perm & perm_mask
+            topic = known.get(topic_name)
+            if topic is not None:
+                queues = topic.queues[name]
+                if not has_changed or (
+                    queues.read_queue_nums == config.read_queue_nums
+                    and queues.write_queue_nums == config.write_queue_nums
+                    and queues.perm == perm
+                    and queues.topic_sys_flag == config.topic_sys_flag
+                ):
+                    continue
+            else:
+                topic = known[topic_name] = topics.get(topic_name) or self._new_topic(topic_name)
+            topic.queues[name] = QueueData(
+                name, config.read_queue_nums, config.write_queue_nums, perm, config.topic_sys_flag
             )
-            topic = topics.get(topic_name)
-            if topic is None:
-                topic = self._new_topic(topic_name)
-            if topic.queues.get(name) != queues:
-                topic.queues[name] = queues
-                topic.answers.clear()
-                known[topic_name] = topic
+            topic.answers.clear()
         if has_changed:
             for topic_name, mapping in mappings.items():
                 topic = topics.get(topic_name)
@@ -166,35 +182,43 @@ class RouteTable:
         return topic
 
     def _keep_alive(
-        self, where: BrokerAddress, header: RegisterBroker, body: RegisterBrokerBody, channel: object
+        self,
+        where: BrokerAddress,
+        header: RegisterBroker,
+        body: RegisterBrokerBody,
+        channel: object,
+        said: int | None,
     ) -> None:
+        group = self.groups[header.broker_name]
         previous = self.live.get(where)
         filter_servers = previous.filter_servers if previous is not None else []
         if body.filter_server_list is not None and body.filter_server_list != filter_servers:
             filter_servers = body.filter_server_list
-            self.groups[header.broker_name].has_changed()
+            group.has_changed()
         if previous is None:
             log.info("broker %s of group %s registered", where.address, header.broker_name)
         else:
             self._forget_live(where)
-        timeout = header.heartbeat_timeout_millis
         self.live[where] = LiveBroker(
             group=header.broker_name,
+            header=header,
+            said=(said, group.revision),
             updated_at_millis=self._clock.millis(),
-            timeout_millis=DEFAULT_TIMEOUT_MILLIS if timeout is None else timeout,
             data_version=body.topic_config_serialize_wrapper.data_version,
             channel=channel,
-            ha_address=header.ha_server_addr,
             filter_servers=filter_servers,
         )
         self._by_channel.setdefault(channel, set()).add(where)
 
-    def _master_of(self, group: BrokerGroup, cluster: str) -> BrokerRegistered:
-        address = group.addresses.get(MASTER_ID)
-        live = self.live.get(BrokerAddress(cluster, address)) if address is not None else None
+    def _answer_to(self, header: RegisterBroker) -> BrokerRegistered:
+        """Says who the master is, if it lives and is not the asker itself."""
+        address = self.groups[header.broker_name].addresses.get(MASTER_ID)
+        if header.broker_id == MASTER_ID or address is None:
+            return BrokerRegistered()
+        live = self.live.get(BrokerAddress(header.cluster_name, address))
         if live is None:
             return BrokerRegistered()
-        return BrokerRegistered(ha_server_addr=live.ha_address, master_addr=address)
+        return BrokerRegistered(ha_server_addr=live.header.ha_server_addr, master_addr=address)
 
     # Liveness
 
@@ -238,6 +262,13 @@ class RouteTable:
         has_lost_first = min_id_before in removed
         if self._config.notify_min_broker_id_changed and has_lost_first and group.enable_acting_master:
             self._announce(group, offline_address=where.address)
+
+    def _move(self, where: BrokerAddress, live: LiveBroker, channel: object) -> None:
+        """Notes that a broker has come back on another connection."""
+        self._forget_live(where)
+        live.channel = channel
+        self.live[where] = live
+        self._by_channel.setdefault(channel, set()).add(where)
 
     def _forget_live(self, where: BrokerAddress) -> None:
         live = self.live.pop(where, None)
@@ -317,13 +348,14 @@ class RouteTable:
         return len(group.topics)
 
     def forget_answers(self) -> None:
-        """Makes every route be encoded anew; for changes that concern them all."""
-        for topic in self.topics.values():
-            topic.answers.clear()
+        """Makes every registration be read and every route be encoded anew; for changes that concern them all."""
+        for group in self.groups.values():
+            group.has_changed()
 
     def _remove_queues(self, topic: Topic, group: BrokerGroup) -> None:
         topic.queues.pop(group.name, None)
         group.topics.pop(topic.name, None)
+        group.revision += 1
         topic.answers.clear()
         if not topic.queues and self.topics.get(topic.name) is topic:
             del self.topics[topic.name]

@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 from kerolox.wire.bodies.routes import BrokerData, QueueData
 from kerolox.wire.bodies.topics import DataVersion, TopicQueueMappingInfo
+from kerolox.wire.headers.namesrv import RegisterBroker
 
 MASTER_ID = 0
+DEFAULT_TIMEOUT_MILLIS = 120_000
 
 
 class BrokerAddress(NamedTuple):
@@ -37,6 +39,8 @@ class BrokerGroup:
     enable_acting_master: bool = False
     zone_name: str | None = None
     topics: dict[str, Topic] = field(default_factory=dict)
+    # Counts what a registration would have to set right again.
+    revision: int = 0
 
     @property
     def min_id(self) -> int | None:
@@ -44,6 +48,7 @@ class BrokerGroup:
 
     def has_changed(self) -> None:
         """Forgets the answers in which this group appears."""
+        self.revision += 1
         for topic in self.topics.values():
             topic.answers.clear()
 
@@ -62,10 +67,16 @@ class LiveBroker:
     """A broker process that registered, and when it was last heard of."""
 
     group: str
+    # Its last registration: the header, the hash of the body, and the revision of the group it led to.
+    header: RegisterBroker
+    said: tuple[int | None, int]
     updated_at_millis: int
-    timeout_millis: int
     data_version: DataVersion
     # The connection it registered on; its end is the broker's end.
     channel: object
-    ha_address: str | None
     filter_servers: list[str] = field(default_factory=list)
+
+    @property
+    def timeout_millis(self) -> int:
+        timeout = self.header.heartbeat_timeout_millis
+        return DEFAULT_TIMEOUT_MILLIS if timeout is None else timeout

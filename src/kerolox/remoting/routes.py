@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import msgspec
 
 from kerolox.errors import AnswerError, ProtocolError, RequestCodeNotSupported, SystemFailure
+from kerolox.remoting.repeated import RepeatedQuestions
 from kerolox.runtime.lanes import Lane
 from kerolox.wire.command import (
     ANSWER_BIT,
@@ -92,6 +93,8 @@ class Routes:
         self._lanes = lanes or {}
         self._table: dict[int, _Route] = {}
         self._by_digits: dict[bytes, _Route] = {}
+        # Made when the first handler says that its answer can be given again.
+        self._repeated: RepeatedQuestions | None = None
         for processor in processors:
             self.include(processor)
 
@@ -125,6 +128,10 @@ class Routes:
         An answer to a call of our own goes to who made it. ProtocolError if the header cannot be read.
         """
         serialization, header, body = frame
+        if self._repeated is not None and serialization == JSON and not body:
+            known = self._repeated.answer(header)
+            if known is not None:
+                return known
         if serialization == JSON and header.startswith(_CODE_FIRST):
             route = self._by_digits.get(header[8 : header.find(b",", 8)])
             if route is not None:
@@ -139,7 +146,7 @@ class Routes:
                         request.body = body
                         request.serialization = JSON
                         request.origin = connection
-                        return _answer(route, request)
+                        return self._answer(route, request, header)
         command = decode(frame)
         if command.flag & ANSWER_BIT:
             connection.take_answer(command)
@@ -165,22 +172,28 @@ class Routes:
             request.header = route.request.decode(command.ext)
         except SystemFailure as error:
             return _failed(request, error, route.error_ext)
-        return _answer(route, request)
+        return self._answer(route, request)
 
+    def _answer(self, route: _Route, request: Incoming[Any], header: bytes = b"") -> bytes | None:
+        try:
+            if route.is_coroutine:
+                _start(route, request)
+                return None
+            reply = route.method(request)
+            if request.flag & ONEWAY_BIT:
+                return None
+            if reply.header is None and request.serialization == JSON and not reply.code and reply.remark is None:
+                if reply.again is not None:
+                    self._remember(header, request.opaque, reply.again)
+                return plain_answer(request.opaque, reply.body)
+            return _encoded(request, reply)
+        except Exception as error:
+            return _failed(request, error, route.error_ext)
 
-def _answer(route: _Route, request: Incoming[Any]) -> bytes | None:
-    try:
-        if route.is_coroutine:
-            _start(route, request)
-            return None
-        reply = route.method(request)
-        if request.flag & ONEWAY_BIT:
-            return None
-        if reply.header is None and request.serialization == JSON and not reply.code and reply.remark is None:
-            return plain_answer(request.opaque, reply.body)
-        return _encoded(request, reply)
-    except Exception as error:
-        return _failed(request, error, route.error_ext)
+    def _remember(self, header: bytes, opaque: int, again: Callable[[], bytes | None]) -> None:
+        if self._repeated is None:
+            self._repeated = RepeatedQuestions()
+        self._repeated.remember(header, opaque, again)
 
 
 def _start(route: _Route, request: Incoming[Any]) -> None:

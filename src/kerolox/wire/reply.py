@@ -1,5 +1,6 @@
 """An answer with its header decoded: what a processor returns and what a caller gets."""
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -17,6 +18,8 @@ class Reply(msgspec.Struct, Generic[A], gc=False):
     body: bytes = b""
     code: int = ResponseCode.SUCCESS.value
     remark: str | None = None
+    # Gives the body for the same question asked again; None once it can no longer say.
+    again: Callable[[], bytes | None] | None = None
 
     @property
     def fields(self) -> A:

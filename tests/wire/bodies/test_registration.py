@@ -16,6 +16,20 @@ from tests.golden.recordings import Direction, load
 
 V4, V5 = 407, 513
 
+
+def config(
+    name: str, read: int, write: int, perm: int, filter_type: str, attributes: dict[str, str] | None
+) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=read,
+        write_queue_nums=write,
+        perm=perm,
+        topic_filter_type=filter_type,
+        attributes=attributes,
+    )
+
+
 STATIC = TopicQueueMappingInfo("T", "__global__", 4, "broker-a", 7, False, {0: 0, 1: 1})
 
 BODY = RegisterBrokerBody(
@@ -23,8 +37,8 @@ BODY = RegisterBrokerBody(
     TopicConfigTable(
         DataVersion(3, 1, 1_700_000_000_000),
         {
-            "T": TopicConfig("T", 4, 5, 6, "SINGLE_TAG", attributes={"message.type": "FIFO", "a b": "c d"}),
-            "тема": TopicConfig("тема", 1, 1, 7, "MULTI_TAG", attributes={}),
+            "T": config("T", 4, 5, 6, "SINGLE_TAG", {"message.type": "FIFO", "a b": "c d"}),
+            "тема": config("тема", 1, 1, 7, "MULTI_TAG", {}),
         },
         topic_queue_mapping_info_map={"T": STATIC},
     ),
@@ -173,6 +187,6 @@ def test_a_topic_may_have_attributes(topic: bytes, attributes: dict[str, str] | 
     body = decompress(inflated(sized(VERSION), number(1), sized(topic), sized(b"")), V5)
 
     assert body.topic_config_serialize_wrapper.topic_config_table == {
-        "T": TopicConfig("T", 4, 5, 6, "SINGLE_TAG", attributes=attributes)
+        "T": config("T", 4, 5, 6, "SINGLE_TAG", attributes)
     }
     assert body.filter_server_list == []

@@ -7,14 +7,25 @@ from kerolox.wire.bodies.topics import DataVersion, Perm, TopicConfig, TopicConf
 
 
 def test_a_topic_is_written_as_java_writes_it() -> None:
-    assert TopicConfig("T", 8, 8, Perm.READ | Perm.WRITE, attributes={}).encode() == (
+    assert TopicConfig(
+        topic_name="T", read_queue_nums=8, write_queue_nums=8, perm=Perm.READ | Perm.WRITE, attributes={}
+    ).encode() == (
         b'{"attributes":{},"order":false,"perm":6,"readQueueNums":8,"topicFilterType":"SINGLE_TAG",'
         b'"topicName":"T","topicSysFlag":0,"writeQueueNums":8}'
     )
 
 
 def test_what_a_topic_does_not_say_has_javas_defaults() -> None:
-    assert TopicConfig.decode(b'{"topicName":"T"}') == TopicConfig("T", 16, 16, 6, "SINGLE_TAG", 0, False, None)
+    assert TopicConfig.decode(b'{"topicName":"T"}') == TopicConfig(
+        topic_name="T",
+        read_queue_nums=16,
+        write_queue_nums=16,
+        perm=6,
+        topic_filter_type="SINGLE_TAG",
+        topic_sys_flag=0,
+        order=False,
+        attributes=None,
+    )
 
 
 def test_a_topic_without_a_name_is_refused() -> None:
@@ -41,7 +52,9 @@ def test_a_table_of_4_x_has_no_mappings_and_none_are_written() -> None:
 
 
 def test_flags_are_numbers_on_the_wire() -> None:
-    table = TopicConfigTable(topic_config_table={"T": TopicConfig("T", topic_sys_flag=TopicSysFlag.UNIT_SUB)})
+    table = TopicConfigTable(
+        topic_config_table={"T": TopicConfig(topic_name="T", topic_sys_flag=TopicSysFlag.UNIT_SUB)}
+    )
 
     assert b'"topicSysFlag":2,' in table.encode()
 
@@ -54,7 +67,7 @@ def test_a_list_names_a_broker_only_if_it_knows_one() -> None:
 def test_two_tables_do_not_share_their_defaults() -> None:
     first, second = TopicConfigTable(), TopicConfigTable()
 
-    first.topic_config_table["T"] = TopicConfig("T")
+    first.topic_config_table["T"] = TopicConfig(topic_name="T")
     first.data_version.counter = 1
 
     assert (second.topic_config_table, second.data_version.counter) == ({}, 0)

@@ -7,7 +7,7 @@ from kerolox.wire.bodies.topics import TopicQueueMappingInfo
 from kerolox.wire.integers import Int32, Int64
 
 
-class QueueData(Body):
+class QueueData(Body, gc=False):
     """How many queues a topic has on one broker, and what may be done with them."""
 
     broker_name: str

@@ -8,7 +8,7 @@ from kerolox.wire.bodies.body import Body
 from kerolox.wire.integers import Int32, Int64
 
 
-class DataVersion(Body):
+class DataVersion(Body, gc=False):
     """Which state of a table this is; equal only if every member is."""
 
     counter: Int64 = 0
@@ -30,15 +30,16 @@ class TopicSysFlag(IntFlag):
     UNIT_SUB = 2
 
 
-class TopicConfig(Body):
-    topic_name: str
-    read_queue_nums: Int32 = 16
-    write_queue_nums: Int32 = 16
-    perm: Int32 = 6
-    topic_filter_type: str | None = "SINGLE_TAG"
-    topic_sys_flag: Int32 = 0
-    order: bool = False
+class TopicConfig(Body, gc=False, kw_only=True):
+    # In the order in which Java writes them, which is the fastest to read; a broker may have thousands.
     attributes: dict[str, str] | None = None
+    order: bool = False
+    perm: Int32 = 6
+    read_queue_nums: Int32 = 16
+    topic_filter_type: str | None = "SINGLE_TAG"
+    topic_name: str
+    topic_sys_flag: Int32 = 0
+    write_queue_nums: Int32 = 16
 
 
 class TopicQueueMappingInfo(Body):

@@ -1,0 +1,1 @@
+"""The remoting protocol over real sockets."""

@@ -1,0 +1,1 @@
+"""Services, clock, configuration, lanes and files."""

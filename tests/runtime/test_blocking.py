@@ -1,0 +1,78 @@
+"""Calls that block, in a thread."""
+
+import asyncio
+import threading
+
+import pytest
+
+from kerolox.runtime.blocking import in_thread
+
+
+async def test_a_call_returns_what_it_returned_and_runs_elsewhere() -> None:
+    def identify(name: str, *, suffix: str) -> tuple[str, int]:
+        return name + suffix, threading.get_ident()
+
+    name, thread = await in_thread(identify, "a", suffix="b")
+
+    assert name == "ab"
+    assert thread != threading.get_ident()
+
+
+async def test_a_call_raises_what_it_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(lambda: 1 / 0)
+
+
+async def test_a_cancelled_caller_waits_until_the_call_is_done() -> None:
+    """Otherwise a lock around the call would be free while the thread still writes."""
+    begun, may_end = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def write() -> None:
+        begun.set()
+        assert may_end.wait(10)
+        done.append("written")
+
+    waiting = asyncio.create_task(in_thread(write))
+    await asyncio.to_thread(begun.wait, 10)
+
+    waiting.cancel()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    may_end.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert done == ["written"]
+
+
+async def test_a_call_cancelled_before_it_began_is_carried_out_too() -> None:
+    done: list[str] = []
+    waiting = asyncio.create_task(in_thread(done.append, "written"))
+    await asyncio.sleep(0)
+
+    waiting.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert done == ["written"]
+
+
+async def test_a_failure_after_the_caller_was_cancelled_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def write() -> None:
+        begun.set()
+        assert may_end.wait(10)
+        raise OSError("disk full")
+
+    waiting = asyncio.create_task(in_thread(write))
+    await asyncio.to_thread(begun.wait, 10)
+    waiting.cancel()
+    may_end.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert "failed after its caller was cancelled" in caplog.text
+    assert "disk full" in caplog.text

@@ -1,0 +1,154 @@
+"""Small files replaced whole, whatever happens in between."""
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kerolox.runtime.files import RealDisk, replace_whole
+
+TARGET = Path("/data/kvConfig.json")
+BACKUP = Path("/data/kvConfig.json.bak")
+
+
+class Stopped(Exception):
+    """The machine has stopped."""
+
+
+@dataclass
+class File:
+    """What was written, and what of it would survive a power cut."""
+
+    content: bytes
+    durable: bytes = b""
+
+
+class FragileDisk:
+    """A disk in memory that stops after so many operations; in the middle of the next, if that is a write."""
+
+    def __init__(self, files: dict[Path, bytes], *, operations: int = 1_000_000) -> None:
+        self.operations = operations
+        self.log: list[str] = []
+        self._names = {path: File(content, content) for path, content in files.items()}
+        self._durable_names = dict(self._names)
+
+    def read(self, path: Path) -> bytes | None:
+        return self.files.get(path)
+
+    def write(self, path: Path, data: bytes) -> None:
+        self._names[path] = File(data[: len(data) // 2])
+        self._step(f"write {path.name}")
+        self._names[path].content = data
+
+    def sync(self, path: Path) -> None:
+        self._step(f"sync {path.name}")
+        if path in self._names:
+            self._names[path].durable = self._names[path].content
+        else:
+            self._durable_names = dict(self._names)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step(f"rename {source.name} {target.name}")
+        self._names[target] = self._names.pop(source)
+
+    @property
+    def files(self) -> dict[Path, bytes]:
+        """What a reader sees, also after the process was killed."""
+        return {path: file.content for path, file in self._names.items()}
+
+    def after_power_cut(self) -> list[dict[Path, bytes]]:
+        """Names that were not synced may have reached the disk or not; content that was not synced is lost."""
+        return [{path: file.durable for path, file in names.items()} for names in (self._durable_names, self._names)]
+
+    def _step(self, what: str) -> None:
+        if not self.operations:
+            raise Stopped
+        self.operations -= 1
+        self.log.append(what)
+
+
+def test_content_is_synced_before_it_gets_its_name_and_the_name_after() -> None:
+    disk = FragileDisk({TARGET: b"old"})
+
+    replace_whole(disk, TARGET, b"new")
+
+    assert disk.log == [
+        "write kvConfig.json.bak.tmp",
+        "sync kvConfig.json.bak.tmp",
+        "rename kvConfig.json.bak.tmp kvConfig.json.bak",
+        "sync data",
+        "write kvConfig.json.tmp",
+        "sync kvConfig.json.tmp",
+        "rename kvConfig.json.tmp kvConfig.json",
+        "sync data",
+    ]
+    assert disk.files == {TARGET: b"new", BACKUP: b"old"}
+
+
+@pytest.mark.parametrize("operations", range(9))
+@pytest.mark.parametrize(
+    "before", [{TARGET: b"old one"}, {TARGET: b"old one", BACKUP: b"older"}], ids=["old", "old+bak"]
+)
+def test_a_stop_after_any_operation_leaves_old_or_new_whole(before: dict[Path, bytes], operations: int) -> None:
+    disk = FragileDisk(before, operations=operations)
+
+    try:
+        replace_whole(disk, TARGET, b"new one")
+        assert operations == 8
+    except Stopped:
+        pass
+
+    for left in (disk.files, *disk.after_power_cut()):
+        content, backup = left[TARGET], left.get(BACKUP)
+        assert content in {b"old one", b"new one"}
+        # The backup is the content before, or already that of now if the stop came in between; never a part.
+        assert backup in ({b"old one"} if content == b"new one" else {b"old one", before.get(BACKUP)})
+
+
+@pytest.mark.parametrize("operations", range(5))
+def test_a_stop_in_the_first_write_leaves_nothing_or_all(operations: int) -> None:
+    disk = FragileDisk({}, operations=operations)
+
+    with contextlib.suppress(Stopped):
+        replace_whole(disk, TARGET, b"new one")
+
+    for left in (disk.files, *disk.after_power_cut()):
+        assert left.get(TARGET) in {None, b"new one"}
+        assert BACKUP not in left
+
+
+@pytest.mark.parametrize("operations", range(9))
+def test_what_a_stop_left_behind_does_not_harm_the_next_replacement(operations: int) -> None:
+    disk = FragileDisk({TARGET: b"old one"}, operations=operations)
+    with contextlib.suppress(Stopped):
+        replace_whole(disk, TARGET, b"new one")
+    after = FragileDisk(disk.files)
+    previous = after.files[TARGET]
+
+    replace_whole(after, TARGET, b"newest")
+
+    assert (after.files[TARGET], after.files[BACKUP]) == (b"newest", previous)
+
+
+def test_what_was_done_is_durable_when_it_returns() -> None:
+    disk = FragileDisk({TARGET: b"old"})
+
+    replace_whole(disk, TARGET, b"new")
+
+    for left in disk.after_power_cut():
+        assert (left[TARGET], left[BACKUP]) == (b"new", b"old")
+
+
+def test_on_a_real_disk_the_same_holds(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    for content in (b"first", b"second", b"third"):
+        replace_whole(RealDisk(), path, content)
+
+    assert path.read_bytes() == b"third"
+    assert (tmp_path / "kvConfig.json.bak").read_bytes() == b"second"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["kvConfig.json", "kvConfig.json.bak"]
+
+
+def test_a_real_disk_knows_what_is_not_there(tmp_path: Path) -> None:
+    assert RealDisk().read(tmp_path / "missing") is None
