@@ -135,7 +135,7 @@ def test_what_cannot_be_used_is_said_in_one_sentence(
     result = run(command, "-c", str(file), HOME=str(tmp_path))
 
     assert result.returncode in (253, 255)
-    assert result.stderr.startswith("error: ")
+    assert result.stderr.startswith("Error: ")
     assert complaint in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -145,6 +145,6 @@ def test_the_version_is_printed() -> None:
 
 
 def test_the_base_does_without_spark_arrow_and_web_frameworks() -> None:
-    script = "import sys, kerolox.cli.app; print([n for n in ('pyspark', 'pyarrow', 'pydantic') if n in sys.modules])"
+    script = "import sys, kerolox.cli.app; print([n for n in ('pyspark', 'pyarrow', 'rich') if n in sys.modules])"
 
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"

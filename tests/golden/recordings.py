@@ -43,9 +43,7 @@ def path(version: str) -> Path:
 
 def _read(line: str) -> Recording:
     fields = json.loads(line)
-    return Recording(
-        fields["case"], Direction(fields["direction"]), fields["code"], fields["frame"].encode("latin-1")
-    )
+    return Recording(fields["case"], Direction(fields["direction"]), fields["code"], fields["frame"].encode("latin-1"))
 
 
 def _written(recording: Recording) -> str:
