@@ -16,8 +16,8 @@ import pytest_asyncio
 
 from kerolox.codes import ResponseCode
 from kerolox.namesrv import NameServer, NamesrvConfig
-from kerolox.runtime import properties
-from kerolox.wire import command, fastjson
+from kerolox.runtime import fastjson, properties
+from kerolox.wire import command
 from kerolox.wire.bodies.kv import KVConfig
 from kerolox.wire.command import Command
 from kerolox.wire.frames import FrameReader

@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 
 from kerolox.codes import RequestCode
 from kerolox.errors import AnswerError, ProtocolError
-from kerolox.runtime import properties
-from kerolox.wire import command, fastjson
+from kerolox.runtime import fastjson, properties
+from kerolox.wire import command
 from kerolox.wire.bodies.body import Body
 from kerolox.wire.bodies.registration import compress, decompress
 from kerolox.wire.command import BINARY, JSON

@@ -14,7 +14,8 @@ import pytest
 
 from kerolox.codes import RequestCode, Version
 from kerolox.errors import ProtocolError, SystemFailure
-from kerolox.wire import command, fastjson
+from kerolox.runtime import fastjson
+from kerolox.wire import command
 from kerolox.wire.bodies.body import Body
 from kerolox.wire.bodies.registration import RegisterBrokerBody, decompress
 from kerolox.wire.command import BINARY, JSON, Command

@@ -24,15 +24,17 @@ log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Header)
 
-# How much one peer may bring before the others have their turn.
+# How much one peer may bring before the others have their turn; more, while it completes a long frame.
 RECEIVE_SIZE = 16 * 1024
+RECEIVE_SIZE_PARTIAL = 128 * 1024
 
 
 class _Received(threading.local):
     """The buffer all connections of an event loop read into: each takes out what it read before the next reads."""
 
     def __init__(self) -> None:
-        self.buffer = memoryview(bytearray(RECEIVE_SIZE))
+        self.large = memoryview(bytearray(RECEIVE_SIZE_PARTIAL))
+        self.buffer = self.large[:RECEIVE_SIZE]
 
 
 _received = _Received()
@@ -75,11 +77,11 @@ class Connection(asyncio.BufferedProtocol):
         self.remote = format_address(transport.get_extra_info("peername"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return _received.buffer
+        return _received.large if self._reader.partial_size else _received.buffer
 
     def buffer_updated(self, size: int) -> None:
         self.is_active = True
-        self._receive(bytes(_received.buffer[:size]))
+        self._receive(bytes(_received.large[:size]))
 
     def eof_received(self) -> bool:
         return False
@@ -206,6 +208,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._reader.partial_size > 0 or (self._tls is not None and not self._tls.is_established)
 
     def _receive_frames(self, data: bytes) -> None:
+        repeated = self._routes.repeated
+        if repeated is not None and not self._reader.partial_size:
+            count, end = repeated.answer(data, self._out, size_max=self.limits.write_buffer_high)
+            if count:
+                self.frames_received += count
+                data = data[end:]
         frames = self._reader.feed(data)
         self.frames_received += len(frames)
         self._handle(iter(frames))

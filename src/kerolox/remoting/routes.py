@@ -94,7 +94,7 @@ class Routes:
         self._table: dict[int, _Route] = {}
         self._by_digits: dict[bytes, _Route] = {}
         # Made when the first handler says that its answer can be given again.
-        self._repeated: RepeatedQuestions | None = None
+        self.repeated: RepeatedQuestions | None = None
         for processor in processors:
             self.include(processor)
 
@@ -128,10 +128,6 @@ class Routes:
         An answer to a call of our own goes to who made it. ProtocolError if the header cannot be read.
         """
         serialization, header, body = frame
-        if self._repeated is not None and serialization == JSON and not body:
-            known = self._repeated.answer(header)
-            if known is not None:
-                return known
         if serialization == JSON and header.startswith(_CODE_FIRST):
             route = self._by_digits.get(header[8 : header.find(b",", 8)])
             if route is not None:
@@ -184,16 +180,17 @@ class Routes:
                 return None
             if reply.header is None and request.serialization == JSON and not reply.code and reply.remark is None:
                 if reply.again is not None:
-                    self._remember(header, request.opaque, reply.again)
+                    self._remember(header, request.opaque, reply)
                 return plain_answer(request.opaque, reply.body)
             return _encoded(request, reply)
         except Exception as error:
             return _failed(request, error, route.error_ext)
 
-    def _remember(self, header: bytes, opaque: int, again: Callable[[], bytes | None]) -> None:
-        if self._repeated is None:
-            self._repeated = RepeatedQuestions()
-        self._repeated.remember(header, opaque, again)
+    def _remember(self, header: bytes, opaque: int, reply: Reply[Any]) -> None:
+        if self.repeated is None:
+            self.repeated = RepeatedQuestions()
+        assert reply.again is not None
+        self.repeated.remember(header, opaque, reply.body, reply.again)
 
 
 def _start(route: _Route, request: Incoming[Any]) -> None:

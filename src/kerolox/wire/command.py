@@ -141,12 +141,12 @@ def encode(
     return _framed(serialization, header, body)
 
 
-_PLAIN_ANSWER = (
-    b'{"code":0,"flag":1,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":'
-    + str(CURRENT_VERSION.value).encode()
-    + b"}"
-)
+_BEFORE_OPAQUE = b'{"code":0,"flag":1,"language":"JAVA","opaque":'
+_AFTER_OPAQUE = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % CURRENT_VERSION
+_PLAIN_ANSWER = _BEFORE_OPAQUE + b"%d" + _AFTER_OPAQUE
 _pack_prefix = PREFIX.pack
+
+OPAQUE_DIGITS_MAX = 9
 
 
 def plain_answer(opaque: int, body: bytes) -> bytes:
@@ -157,6 +157,13 @@ def plain_answer(opaque: int, body: bytes) -> bytes:
     if size + 4 > FRAME_SIZE_MAX:
         raise ProtocolError(f"frame of {size + 4} bytes, at most {FRAME_SIZE_MAX} allowed")
     return _pack_prefix(size, header_size) + header + body
+
+
+def plain_answer_around(body: bytes) -> tuple[tuple[bytes, ...], bytes]:
+    """Returns what precedes the opaque in a plain answer, by its number of digits, and what follows it."""
+    header_sizes = range(len(_BEFORE_OPAQUE) + len(_AFTER_OPAQUE), len(_PLAIN_ANSWER) + OPAQUE_DIGITS_MAX - 1)
+    befores = tuple(_pack_prefix(4 + size + len(body), size) + _BEFORE_OPAQUE for size in header_sizes)
+    return befores, _AFTER_OPAQUE + body
 
 
 def encode_answer(

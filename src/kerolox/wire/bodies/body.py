@@ -4,7 +4,7 @@ from typing import Self
 
 import msgspec
 
-from kerolox.wire import fastjson
+from kerolox.runtime import fastjson
 
 
 class Body(msgspec.Struct, rename="camel"):

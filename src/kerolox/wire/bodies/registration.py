@@ -15,7 +15,7 @@ import msgspec
 
 from kerolox.codes import Version
 from kerolox.errors import ProtocolError
-from kerolox.wire import fastjson
+from kerolox.runtime import fastjson
 from kerolox.wire.bodies.body import Body
 from kerolox.wire.bodies.topics import DataVersion, TopicConfig, TopicConfigTable, TopicQueueMappingInfo
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kerolox.errors import ProtocolError
-from kerolox.wire import fastjson
+from kerolox.runtime import fastjson
 from kerolox.wire.bodies.body import Body
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks that compare Kerolox with Apache RocketMQ in one run, under one load generator."""

@@ -1,0 +1,79 @@
+"""A server that knows its answers beforehand: what the load generator reaches with it is its own ceiling."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import select
+import socket
+from bisect import bisect_right
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+
+from bench.frames import Ring
+
+_RECEIVE_SIZE = 64 * 1024
+
+
+@contextlib.contextmanager
+def canned_server(requests: Ring, answers: Ring) -> Iterator[tuple[int, int]]:
+    """A process that answers the requests of a ring, sent in order, without looking; its port and pid.
+
+    It counts bytes, which says how many requests are complete, and sends as many answers from one block.
+    """
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(there, requests, answers))
+    process.start()
+    try:
+        if not here.poll(30):
+            raise TimeoutError("the canned server did not start within 30 s")
+        port = here.recv()
+        assert process.pid is not None
+        yield port, process.pid
+    finally:
+        process.kill()
+        process.join()
+
+
+def _serve(ready: Connection, requests: Ring, answers: Ring) -> None:
+    assert len(requests) == len(answers)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    poll = select.epoll()
+    poll.register(listener, select.EPOLLIN)
+    connections: dict[int, socket.socket] = {}
+    received: dict[int, int] = {}
+    ready.send(listener.getsockname()[1])
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor == listener.fileno():
+                connection, _ = listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connections[connection.fileno()] = connection
+                received[connection.fileno()] = 0
+                poll.register(connection, select.EPOLLIN)
+                continue
+            connection = connections[descriptor]
+            # A generator that has seen a wrong answer leaves in the middle of the others.
+            with contextlib.suppress(ConnectionError):
+                if data := connection.recv(_RECEIVE_SIZE):
+                    before = received[descriptor]
+                    received[descriptor] += len(data)
+                    _answer(connection, requests, answers, before, received[descriptor])
+                    continue
+            poll.unregister(descriptor)
+            connections.pop(descriptor).close()
+
+
+def _answer(connection: socket.socket, requests: Ring, answers: Ring, before: int, after: int) -> None:
+    first, end = _complete(requests, before), _complete(requests, after)
+    while first < end:
+        index = first % len(answers)
+        count = min(end - first, len(answers) - index)
+        connection.sendall(answers.slice(index, count))
+        first += count
+
+
+def _complete(requests: Ring, received: int) -> int:
+    """Returns how many requests are complete when so many bytes of them have come."""
+    laps, rest = divmod(received, len(requests.stream))
+    return laps * len(requests) + bisect_right(requests.ends, rest)

@@ -1,0 +1,90 @@
+"""Remoting frames, encoded before the clock starts and decoded after it stops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Every opaque has as many digits, so that the frames of a ring differ in nothing else than what they ask for.
+OPAQUE_FIRST = 1_000_000
+VERSION = 479  # V5_3_3
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One decoded answer: the header's members, and the body as it came."""
+
+    header: dict[str, Any]
+    body: bytes
+
+    @property
+    def code(self) -> int:
+        return int(self.header["code"])
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Frames to be sent in order, and from the start again after the last; each has its own opaque."""
+
+    stream: bytes
+    ends: tuple[int, ...]
+    opaques: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def slice(self, first: int, count: int) -> bytes:
+        """Returns `count` frames from index `first`; they must not reach beyond the end of the ring."""
+        start = self.ends[first - 1] if first else 0
+        return self.stream[start : self.ends[first + count - 1]]
+
+
+def encode(
+    code: int, fields: Mapping[str, str], body: bytes = b"", *, opaque: int = OPAQUE_FIRST, flag: int = 0
+) -> bytes:
+    """Returns a frame with a JSON header, its members in the order in which Java writes them."""
+    members = {
+        "code": code,
+        "extFields": dict(fields),
+        "flag": flag,
+        "language": "JAVA",
+        "opaque": opaque,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": VERSION,
+    }
+    header = json.dumps(members, separators=(",", ":")).encode()
+    size = 4 + len(header) + len(body)
+    return size.to_bytes(4) + len(header).to_bytes(4) + header + body
+
+
+def decode(frame: bytes) -> Answer:
+    """Returns the answer in `frame`, which is whole and starts with its length."""
+    size = int.from_bytes(frame[:4])
+    if size != len(frame) - 4:
+        raise ValueError(f"frame says {size} bytes and has {len(frame) - 4}")
+    if frame[4]:
+        raise ValueError(f"header of serialize type {frame[4]}, JSON (0) was asked for")
+    header_end = 8 + int.from_bytes(frame[5:8])
+    return Answer(json.loads(frame[8:header_end]), frame[header_end:])
+
+
+def ring(count: int, frame: Callable[[int, int], bytes]) -> Ring:
+    """Returns a ring of `count` frames; `frame(index, opaque)` encodes each."""
+    opaques = range(OPAQUE_FIRST, OPAQUE_FIRST + count)
+    return ring_of([frame(index, opaque) for index, opaque in enumerate(opaques)])
+
+
+def ring_of(frames: list[bytes]) -> Ring:
+    """Returns a ring of frames whose opaques count up from OPAQUE_FIRST."""
+    ends: list[int] = []
+    end = 0
+    for frame in frames:
+        end += len(frame)
+        ends.append(end)
+    opaques = tuple(b"%d" % (OPAQUE_FIRST + index) for index in range(len(frames)))
+    return Ring(b"".join(frames), tuple(ends), opaques)

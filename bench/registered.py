@@ -1,0 +1,59 @@
+"""Brokers that stay registered with a NameServer for as long as a run needs them."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from bench.connections import ask, connect
+from bench.frames import decode, encode
+from bench.measure import cpu_seconds
+from bench.requests import Broker
+from bench.servers import Server
+
+_FORGET_SECONDS_MAX = 30.0
+
+
+class Registered:
+    """The brokers known to one NameServer, each by a connection of its own.
+
+    A NameServer forgets a broker when the connection that registered it closes.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._brokers: list[tuple[Broker, socket.socket]] = []
+
+    def add(self, brokers: list[Broker]) -> tuple[float, float]:
+        """Registers them one after the other; returns the seconds it took, and those of the server's CPU."""
+        frames = [broker.registration() for broker in brokers]
+        connections = [connect(self._server.port) for _ in brokers]
+        cpu, started = cpu_seconds(self._server.pid), time.perf_counter()
+        for connection, frame in zip(connections, frames, strict=True):
+            answer = decode(ask(connection, frame))
+            if answer.code:
+                raise RuntimeError(f"{self._server.name} refused a registration: {answer.header}")
+        taken = time.perf_counter() - started, cpu_seconds(self._server.pid) - cpu
+        self._brokers += zip(brokers, connections, strict=True)
+        return taken
+
+    def refresh(self) -> None:
+        """Gives a sign of life of every broker, and checks that the NameServer still knows it."""
+        for broker, connection in self._brokers:
+            answer = decode(ask(connection, broker.version_query()))
+            if answer.header["extFields"]["changed"] != "false":
+                raise RuntimeError(f"{self._server.name} lost {broker.name}: {answer.header}")
+
+    def close(self) -> None:
+        """Closes their connections and returns when the NameServer has forgotten the last of them."""
+        for _, connection in self._brokers:
+            connection.close()
+        deadline = time.monotonic() + _FORGET_SECONDS_MAX
+        with connect(self._server.port) as connection:
+            for broker in (broker for broker, _ in self._brokers):
+                query = encode(105, {"topic": broker.topics[-1]})
+                while decode(ask(connection, query)).code == 0:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"{self._server.name} still has a route to {broker.name}")
+                    time.sleep(0.02)
+        self._brokers.clear()

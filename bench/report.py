@@ -1,0 +1,167 @@
+"""The figures of a run as tables: on the terminal, and as Markdown for the documentation."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.servers import KEROLOX
+
+ABSENT = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A bound on our figure, or on its ratio to the better of Java's (in the same run)."""
+
+    limit: float
+    is_ratio: bool = False
+    is_minimum: bool = False
+    shown: Callable[[float], str] = str
+
+    @property
+    def text(self) -> str:
+        sign = "≥" if self.is_minimum else "≤"
+        return f"{sign} {self.limit:g}x Java" if self.is_ratio else f"{sign} {self.shown(self.limit)}"
+
+    def is_met(self, ours: float, javas: Sequence[float]) -> bool:
+        value = ratio(ours, javas, is_more_better=self.is_minimum) if self.is_ratio else ours
+        return value >= self.limit if self.is_minimum else value <= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure: for each server the value of every round."""
+
+    label: str
+    values: Mapping[str, Sequence[float]]
+    shown: Callable[[float], str]
+    is_more_better: bool = False
+    goal: Goal | None = None
+
+    def median(self, name: str) -> float | None:
+        return statistics.median(self.values[name]) if self.values.get(name) else None
+
+    def cell(self, name: str) -> str:
+        """The median of the rounds, and the best where there was more than one."""
+        rounds = self.values.get(name)
+        if not rounds:
+            return ABSENT
+        median = self.shown(statistics.median(rounds))
+        best = self.shown(max(rounds) if self.is_more_better else min(rounds))
+        return f"{median} ({best})" if len(rounds) > 1 else median
+
+    def javas(self) -> list[float]:
+        return [statistics.median(rounds) for name, rounds in self.values.items() if rounds and is_java(name)]
+
+    def ratio(self) -> str:
+        ours, javas = self.median(KEROLOX), self.javas()
+        if ours is None or not javas or not min(javas):
+            return ABSENT
+        return f"{ratio(ours, javas, is_more_better=self.is_more_better):.2f}x"
+
+    def verdict(self) -> str:
+        ours = self.median(KEROLOX)
+        if self.goal is None:
+            return ""
+        if ours is None or (self.goal.is_ratio and not self.javas()):
+            return "not measured"
+        return "met" if self.goal.is_met(ours, self.javas()) else "MISSED"
+
+
+@dataclass(slots=True)
+class Section:
+    """A table and the sentences that explain it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def header(self) -> list[str]:
+        return ["", *self.columns, "Kerolox / Java", "goal", ""]
+
+    def lines(self) -> list[list[str]]:
+        return [
+            [
+                row.label,
+                *(row.cell(name) for name in self.columns),
+                row.ratio(),
+                row.goal.text if row.goal else "",
+                row.verdict(),
+            ]
+            for row in self.rows
+        ]
+
+
+@dataclass(slots=True)
+class Report:
+    """All tables of a run, with the facts under which they were measured."""
+
+    title: str
+    command: str
+    facts: Mapping[str, str]
+    sections: list[Section]
+
+    def print(self, console: Console) -> None:
+        console.rule(self.title)
+        console.print(f"$ {self.command}")
+        for name, fact in self.facts.items():
+            console.print(f"{name}: {fact}", highlight=False)
+        for section in self.sections:
+            table = Table(title=section.title, title_justify="left")
+            for number, heading in enumerate(section.header()):
+                table.add_column(heading, justify="right" if number else "left")
+            for line in section.lines():
+                colour = {"met": "green", "MISSED": "red"}.get(line[-1], "dim")
+                table.add_row(*line[:-1], f"[{colour}]{line[-1]}[/]")
+            console.print(table)
+            for note in section.notes:
+                console.print(f"  {note}", highlight=False)
+
+    def markdown(self) -> str:
+        parts = [f"# {self.title}", f"Measured with `{self.command}`:"]
+        parts.append("\n".join(f"- {name}: {fact}" for name, fact in self.facts.items()))
+        for section in self.sections:
+            rows = [section.header(), ["---", *["---:"] * (len(section.header()) - 1)], *section.lines()]
+            parts.append(f"## {section.title}")
+            parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in rows))
+            parts.extend(section.notes)
+        return "\n\n".join(parts) + "\n"
+
+
+def ratio(ours: float, javas: Sequence[float], *, is_more_better: bool) -> float:
+    """Returns our figure as a multiple of the better of Java's."""
+    return ours / (max(javas) if is_more_better else min(javas))
+
+
+def is_java(name: str) -> bool:
+    return name.startswith("Apache")
+
+
+def per_second(value: float) -> str:
+    return f"{value:,.0f}/s"
+
+
+def microseconds(value: float) -> str:
+    return f"{value * 1e6:,.1f} µs"
+
+
+def milliseconds(value: float) -> str:
+    return f"{value * 1e3:,.2f} ms"
+
+
+def seconds(value: float) -> str:
+    return f"{value:.2f} s"
+
+
+def mebibytes(value: float) -> str:
+    return f"{value / 2**20:,.1f} MiB"
+
+
+def times(value: float) -> str:
+    return f"{value:.2f}x"

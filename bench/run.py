@@ -1,0 +1,151 @@
+"""How any comparison is run: every server warmed up, then measured in turns, round after round."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.progress import Progress
+
+from bench.canned import canned_server
+from bench.connections import record
+from bench.frames import Ring
+from bench.generator import Generator, Load, Result
+from bench.servers import Contestant, Server, started
+
+GENERATOR_ALONE = "generator alone"
+_REFRESH_SECONDS = 15.0
+# Warm-up ends with two loads in a row that are not so much faster than the best before them.
+_STILL_WARMING = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How many connections, and how many requests in flight on each."""
+
+    connections: int
+    in_flight: int
+
+    def __str__(self) -> str:
+        return f"{self.connections}x{self.in_flight}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a load goes: a server's port, and the process whose CPU time counts."""
+
+    port: int
+    pid: int
+
+
+class Run:
+    """The servers of a run, and the turns they take under the same load."""
+
+    def __init__(
+        self,
+        generator: Generator,
+        progress: Progress,
+        *,
+        rounds: int,
+        seconds: float,
+        warm_up_rounds_max: int,
+    ) -> None:
+        self.generator = generator
+        self.servers: dict[str, Server] = {}
+        self.rounds = rounds
+        self._progress = progress
+        self._task = progress.add_task("starting", total=None)
+        self._seconds = seconds
+        self._warm_up_rounds_max = warm_up_rounds_max
+        self._refresh: Callable[[], None] | None = None
+        self._refreshed_at = 0.0
+        self._said = ""
+
+    def keep_alive(self, refresh: Callable[[], None]) -> None:
+        """Has `refresh` called between loads, often enough for what expires after two minutes."""
+        self._refresh = refresh
+
+    def say(self, text: str) -> None:
+        if text == self._said:
+            return
+        self._said = text
+        if not self._progress.console.is_terminal:
+            self._progress.console.print(text)
+        self._progress.update(self._task, description=text)
+
+    def start(self, contestants: Sequence[Contestant], held: contextlib.ExitStack) -> dict[str, list[float]]:
+        """Starts each server once per round, keeps those of the last, and returns how long each took."""
+        ready: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+        for number in range(self.rounds):
+            for contestant in contestants:
+                self.say(f"start-up {number + 1}/{self.rounds}: {contestant.name}")
+                with contextlib.ExitStack() as once:
+                    is_last = number + 1 == self.rounds
+                    server = (held if is_last else once).enter_context(started(contestant))
+                    ready[contestant.name].append(server.ready_seconds)
+                    self.servers[contestant.name] = server
+        return ready
+
+    @contextlib.contextmanager
+    def targets(self, requests: Ring, answered_by: Server | None = None) -> Iterator[dict[str, Target]]:
+        """The servers; and, if one of them lends its answers, a canned server to measure the generator."""
+        targets = {name: Target(server.port, server.pid) for name, server in self.servers.items()}
+        if answered_by is None:
+            yield targets
+            return
+        with canned_server(requests, record(answered_by.port, requests)) as (port, pid):
+            yield {**targets, GENERATOR_ALONE: Target(port, pid)}
+
+    def compare(
+        self,
+        label: str,
+        targets: Mapping[str, Target],
+        requests: Ring,
+        profile: Profile,
+        rounds: range | None = None,
+    ) -> dict[str, list[Result]]:
+        """Returns one result of each target and round; who is first changes from round to round.
+
+        A caller with more to do between rounds asks for them one by one; round 0 is the one that warms up.
+        """
+        names = list(targets)
+        rounds = range(self.rounds) if rounds is None else rounds
+        if rounds.start == 0:
+            for name in names:
+                if name != GENERATOR_ALONE:
+                    self._warm_up(f"{label}, warm-up: {name}", targets[name], requests, profile)
+        results: dict[str, list[Result]] = {name: [] for name in names}
+        for number in rounds:
+            turn = number % len(names)
+            for name in names[turn:] + names[:turn]:
+                self.say(f"{label}, round {number + 1}/{self.rounds}: {name}")
+                results[name].append(self._load(targets[name], requests, profile))
+        return results
+
+    def warm_up(self, requests: Ring, profile: Profile, seconds: float) -> None:
+        """Gives each server that long under load before anything counts: Java compiles while it runs."""
+        for name, server in self.servers.items():
+            self.say(f"warm-up for {seconds:g} s: {name}")
+            target = Target(server.port, server.pid)
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                self._load(target, requests, profile)
+
+    def _warm_up(self, text: str, target: Target, requests: Ring, profile: Profile) -> None:
+        best, loads_no_faster = 0.0, 0
+        for _ in range(self._warm_up_rounds_max):
+            self.say(text)
+            rate = self._load(target, requests, profile).rate
+            loads_no_faster = 0 if rate > best * _STILL_WARMING else loads_no_faster + 1
+            if loads_no_faster == 2:
+                return
+            best = max(best, rate)
+
+    def _load(self, target: Target, requests: Ring, profile: Profile) -> Result:
+        if self._refresh is not None and time.monotonic() - self._refreshed_at > _REFRESH_SECONDS:
+            self._refresh()
+            self._refreshed_at = time.monotonic()
+        load = Load(target.port, target.pid, requests, profile.connections, profile.in_flight, self._seconds)
+        return self.generator.run(load)

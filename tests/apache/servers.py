@@ -1,0 +1,78 @@
+"""Apache's NameServer and broker as processes on loopback, small enough for two cores."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.apache import SERVER_VERSIONS
+from tests.apache.processes import Process, free_port, java_command, running, temporary_home
+
+_BOOT = "boot success"
+
+
+@contextlib.contextmanager
+def name_server(version: str, properties: Mapping[str, str] | None = None) -> Iterator[Process]:
+    """A NameServer that answers; of 4.9.8 it is the one of 4.9.7 (see SERVER_VERSIONS)."""
+    port = free_port()
+    with temporary_home() as home:
+        settings = {"listenPort": str(port), "bindAddress": "127.0.0.1", **(properties or {})}
+        arguments = ("-c", str(write_properties(home / "namesrv.properties", settings)))
+        main_class = "org.apache.rocketmq.namesrv.NamesrvStartup"
+        command = java_command(SERVER_VERSIONS[version], home, main_class, *arguments)
+        with running(command, home, f"127.0.0.1:{port}") as process:
+            process.wait_for(_BOOT)
+            yield process
+
+
+@contextlib.contextmanager
+def broker(
+    version: str,
+    namesrv: str,
+    *,
+    name: str = "broker-a",
+    cluster: str = "DefaultCluster",
+    properties: Mapping[str, str] | None = None,
+) -> Iterator[Process]:
+    """A broker that has registered with `namesrv`; `properties` are laid over what makes it small."""
+    port = free_port(-2, 1)
+    with temporary_home() as home:
+        settings = {
+            "brokerClusterName": cluster,
+            "brokerName": name,
+            "namesrvAddr": namesrv,
+            "listenPort": str(port),
+            **_small(home),
+            **(properties or {}),
+        }
+        arguments = ("-c", str(write_properties(home / "broker.conf", settings)))
+        main_class = "org.apache.rocketmq.broker.BrokerStartup"
+        command = java_command(SERVER_VERSIONS[version], home, main_class, *arguments)
+        with running(command, home, f"127.0.0.1:{port}") as process:
+            process.wait_for(_BOOT)
+            yield process
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
+    """Writes them as Java reads them and returns the path."""
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path
+
+
+def _small(home: Path) -> dict[str, str]:
+    return {
+        "brokerIP1": "127.0.0.1",
+        "brokerIP2": "127.0.0.1",
+        "bindAddress": "127.0.0.1",
+        "storePathRootDir": str(home / "store"),
+        "storePathCommitLog": str(home / "store" / "commitlog"),
+        "mappedFileSizeCommitLog": str(16 << 20),
+        "mappedFileSizeConsumeQueue": "60000",
+        "maxHashSlotNum": "10000",
+        "maxIndexNum": "40000",
+        "diskMaxUsedSpaceRatio": "95",
+        # Two busy cores make a send wait longer than the 200 ms after which the broker would refuse it.
+        "waitTimeMillsInSendQueue": "3000",
+        "enableControllerMode": "false",
+    }

@@ -1,0 +1,39 @@
+"""Our own Java programs, each compiled against a version of Apache RocketMQ once."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.apache.maven import cache_directory, classpath
+
+_SOURCES = Path(__file__).parent / "java"
+_COMPILE_SECONDS = 120.0
+
+
+class CompileError(Exception):
+    """javac refused one of our files; the message is what it printed."""
+
+
+def compiled(version: str, name: str) -> Path:
+    """The directory with the classes of `name`, such as Admin.java; the second process to ask finds them there."""
+    source = _SOURCES / name
+    jars = classpath(version)
+    digest = hashlib.sha256(source.read_bytes() + jars.encode()).hexdigest()[:16]
+    target = cache_directory() / "apache" / version / f"{source.stem}-{digest}"
+    if target.exists():
+        return target
+    scratch = Path(tempfile.mkdtemp(dir=target.parent))
+    command = ["javac", "-nowarn", "-cp", jars, "-d", str(scratch), str(source)]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)
+    if finished.returncode != 0:
+        shutil.rmtree(scratch)
+        raise CompileError(f"javac {name} against {version}: {finished.stderr}")
+    try:
+        scratch.rename(target)
+    except OSError:  # Somebody else was faster; theirs is as good.
+        shutil.rmtree(scratch)
+    return target

@@ -1,0 +1,1 @@
+"""Whether Apache's own brokers, clients and tools can tell our servers from theirs."""

@@ -1,0 +1,38 @@
+"""The stage that all compatibility tests share, and the table they fill."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.apache.requirements import require_java
+from tests.compat.stage import Stage, open_stage
+from tests.compat.table import Table
+
+_TABLE = pytest.StashKey[Table]()
+
+
+@pytest.fixture(scope="session")
+def table(pytestconfig: pytest.Config) -> Table:
+    return pytestconfig.stash.setdefault(_TABLE, Table())
+
+
+@pytest.fixture(scope="session")
+def stage() -> Iterator[Stage]:
+    require_java()
+    with open_stage() as it:
+        yield it
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    table = config.stash.get(_TABLE, None)
+    if table is None or not table.rows:
+        return
+    terminalreporter.section("compatibility with Apache RocketMQ")
+    terminalreporter.write("\n".join(table.lines()) + "\n")
+    target = os.environ.get("KEROLOX_COMPAT_TABLE")
+    if target:
+        Path(target).write_text(table.page())

@@ -1,0 +1,82 @@
+"""RocketMQ clients in other languages, brought from their registries into the user's cache."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.apache.maven import cache_directory
+from tests.apache.processes import Completed, run, temporary_home
+from tests.apache.requirements import unmet
+
+_SCRIPTS = Path(__file__).parent / "foreign"
+_CPP = "rocketmq==0.4.4"
+_ALI_ONS = "ali-ons@3.12.0"
+_INSTALL_SECONDS = 300.0
+_SEND_SECONDS = 60.0
+
+
+def cpp_send(namesrv: str, topic: str, body: str) -> Completed:
+    """Sends a message with the C++ client, which comes with the wheel of its Python bindings."""
+    packages = _cpp_packages()
+    script = str(_SCRIPTS / "cpp_send.py")
+    return _send(["env", f"PYTHONPATH={packages}", sys.executable, script, namesrv, topic, body])
+
+
+def ali_ons_send(namesrv: str, topic: str, body: str) -> Completed:
+    """Sends a message with the client written in JavaScript."""
+    modules = _ali_ons_modules()
+    script = str(_SCRIPTS / "ali_ons_send.js")
+    return _send(["env", f"NODE_PATH={modules}", "node", script, namesrv, topic, body])
+
+
+def _send(command: Sequence[str]) -> Completed:
+    with temporary_home() as home:
+        return run(command, home, _SEND_SECONDS)
+
+
+def _cpp_packages() -> Path:
+    def install(target: Path) -> list[str]:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        return [*pip, "--only-binary=:all:", "--no-deps", f"--target={target}", _CPP]
+
+    python = f"py{sys.version_info.major}.{sys.version_info.minor}"
+    return _installed(f"{_CPP.replace('==', '-')}-{python}", install)
+
+
+def _ali_ons_modules() -> Path:
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        unmet("needs Node.js: no node or npm on the PATH")
+
+    def install(target: Path) -> list[str]:
+        return ["npm", "install", "--silent", "--no-audit", "--no-fund", f"--prefix={target}", _ALI_ONS]
+
+    return _installed(_ALI_ONS.replace("@", "-"), install) / "node_modules"
+
+
+def _installed(name: str, install: Callable[[Path], Sequence[str]]) -> Path:
+    """The directory of that name in the cache, filled by `install` the first time.
+
+    Whoever is second to finish takes what the first has put there.
+    """
+    target = cache_directory() / "clients" / name
+    if target.exists():
+        return target
+    target.parent.mkdir(exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=target.parent))
+    command = install(scratch)
+    finished = subprocess.run(
+        command, cwd=scratch, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False
+    )
+    if finished.returncode != 0:
+        shutil.rmtree(scratch)
+        unmet(f"{name} could not be installed: {(finished.stdout + finished.stderr)[-1000:]}")
+    try:
+        scratch.rename(target)
+    except OSError:
+        shutil.rmtree(scratch)
+    return target

@@ -1,0 +1,70 @@
+"""Two brokers that register with Apache's NameServer and with ours, so that both know exactly the same."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from tests.apache import VERSIONS, servers
+from tests.apache.admin import Admin, admin
+from tests.apache.processes import Process
+from tests.compat import name_servers
+
+CLUSTER = "DefaultCluster"
+BROKER_NAMES = {"4.9.8": "broker-four", "5.5.0": "broker-five"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """For each version Apache's NameServer, ours, a broker and the tools; brokers know every NameServer."""
+
+    references: dict[str, Process]
+    subjects: dict[str, Process]
+    brokers: dict[str, Process]
+    admins: dict[str, Admin]
+
+    def ask_reference(self, version: str, *arguments: str) -> str:
+        """What mqadmin of that version prints when it asks Apache's NameServer, normalised."""
+        return self._ask(version, self.references[version], arguments)
+
+    def ask_subject(self, version: str, *arguments: str) -> str:
+        """What mqadmin of that version prints when it asks our NameServer, normalised."""
+        return self._ask(version, self.subjects[version], arguments)
+
+    def _ask(self, version: str, server: Process, arguments: tuple[str, ...]) -> str:
+        return ask(self.admins[version], server, *arguments)
+
+
+def ask(tool: Admin, server: Process, *arguments: str) -> str:
+    """What a command prints on both streams, without what differs from run to run."""
+    completed = tool.run(*arguments, namesrv=server.address)
+    return normalised(completed.stdout + completed.stderr, server)
+
+
+def normalised(printed: str, server: Process) -> str:
+    """`printed` without the server's own address and home, rates, ages and the widths they cause."""
+    text = printed.replace(server.address, "NAMESRV").replace(str(server.home), "HOME")
+    text = re.sub(r"(?<![\d.])\d+\.\d+(?![\d.])", "#.#", text)
+    text = re.sub(r"\(\d+,\d+ms(\|\d+,\d+ms)?\)", "(load)", text)
+    return re.sub(r" +", " ", text).strip()
+
+
+@contextlib.contextmanager
+def open_stage(versions: Sequence[str] = VERSIONS) -> Iterator[Stage]:
+    """Starts everything, side by side where nothing has to wait for the other."""
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(versions)) as threads:
+
+        def start_all(start: Callable[[str], AbstractContextManager[Process]]) -> dict[str, Process]:
+            entered = threads.map(lambda version: stack.enter_context(start(version)), versions)
+            return dict(zip(versions, entered, strict=True))
+
+        references = start_all(servers.name_server)
+        subjects = start_all(name_servers.subject)
+        known = ";".join(server.address for server in (*references.values(), *subjects.values()))
+        brokers = start_all(lambda version: servers.broker(version, known, name=BROKER_NAMES[version], cluster=CLUSTER))
+        admins = {version: stack.enter_context(admin(version)) for version in versions}
+        yield Stage(references, subjects, brokers, admins)

@@ -1,0 +1,86 @@
+"""What was tried against which version of Apache RocketMQ and what came of it, as one table."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+_HEADINGS = ("part", "what", "Apache", "result", "seconds")
+_PAGE = """\
+# Compatibility with Apache RocketMQ
+
+Written by `make compat`, which runs Apache's own brokers, clients and tools against our NameServer. The column
+Apache is the version of clients and tools; the servers of 4.9.8 are not on Maven, so those of 4.9.7 run instead.
+
+For each mqadmin command, two brokers register with Apache's NameServer and with ours, the command asks both, and
+what it prints is compared letter by letter, but for addresses, rates, ages and padding. _In another order_: Apache's
+NameServer hands out brokers and topics in the order of a hash map, on which nobody can rely. _The FAQ link is that
+of 5.x_: the links with which errors end changed between 4.9 and 5.x.
+
+"""
+
+
+class Part(Enum):
+    """What a row is about, in the order in which the table shows it."""
+
+    BROKERS = "brokers"
+    CLIENTS = "clients"
+    DEPARTURES = "departures"
+    OTHER_LANGUAGES = "other languages"
+    MQADMIN = "mqadmin"
+
+
+@dataclass(slots=True)
+class Row:
+    """One thing tried; `result` may be refined while it runs."""
+
+    part: Part
+    what: str
+    version: str
+    result: str = "as promised"
+    seconds: float = 0.0
+
+    def cells(self) -> tuple[str, ...]:
+        return (self.part.value, self.what, self.version, self.result, f"{self.seconds:.1f}")
+
+
+@dataclass(slots=True)
+class Table:
+    """The rows of a session."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def row(self, part: Part, what: str, version: str) -> Iterator[Row]:
+        """Records what happens inside: its time, and FAILED when it raises."""
+        row = Row(part, what, version)
+        self.rows.append(row)
+        started = time.monotonic()
+        try:
+            yield row
+        except BaseException:
+            row.result = "FAILED"
+            raise
+        finally:
+            row.seconds = time.monotonic() - started
+
+    def lines(self) -> list[str]:
+        """The table as markdown, its columns aligned so that a terminal can show it too."""
+        order = list(Part)
+        rows = sorted(self.rows, key=lambda row: order.index(row.part))
+        cells = [_HEADINGS, *(row.cells() for row in rows)]
+        widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADINGS))]
+        rule = tuple("-" * width for width in widths)
+        return [_line(line, widths) for line in (cells[0], rule, *cells[1:])]
+
+    def page(self) -> str:
+        """The table with what a reader of the documentation has to know about it."""
+        return _PAGE + "\n".join(self.lines()) + "\n"
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    padded = (cell.replace("|", "\\|").ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return f"| {' | '.join(padded)} |"

@@ -1,0 +1,137 @@
+"""What Apache's mqadmin prints does not depend on whether it asked Apache's NameServer or ours."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import Iterable
+
+import pytest
+
+from tests.apache import VERSIONS
+from tests.apache.requirements import require_java
+from tests.compat.commands import (
+    Step,
+    broker_steps,
+    configuration_steps,
+    route_steps,
+    short_steps,
+    static_topic_steps,
+)
+from tests.compat.likeness import Likeness, likeness
+from tests.compat.stage import BROKER_NAMES, Stage, open_stage
+from tests.compat.table import Part, Table
+from tests.compat.waiting import eventually
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(900)]
+
+_SETTLED_SECONDS = 10.0
+_REGISTERED_SECONDS = 40.0
+_PAUSE_SECONDS = 0.2
+_SETTING = re.compile(r"^(\w+) = ?(.*)$", re.MULTILINE)
+
+_ESSENTIAL_SETTINGS = {"listenPort", "bindAddress", "kvConfigPath", "configStorePath", "orderMessageEnable"}
+# Each NameServer has its own.
+_OWN_SETTINGS = {"listenPort", "kvConfigPath", "configStorePath", "rocketmqHome"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_handful_of_commands_print_the_same(stage: Stage, table: Table, version: str) -> None:
+    _compare(stage, table, version, short_steps(_topic("handful", version)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_route_command_prints_the_same(stage: Stage, table: Table, version: str) -> None:
+    _compare(stage, table, version, route_steps(_topic("routes", version), BROKER_NAMES[version]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_configuration_command_prints_the_same(stage: Stage, table: Table, version: str) -> None:
+    steps = configuration_steps(_topic("settings", version), stage.brokers[version].address)
+    _compare(stage, table, version, steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_command_that_looks_for_brokers_prints_the_same(stage: Stage, table: Table, version: str) -> None:
+    _compare(stage, table, version, broker_steps(_topic("group", version)))
+
+
+@pytest.mark.slow
+def test_a_static_topic_looks_the_same(table: Table) -> None:
+    """Its tool wants every broker to be of 5.x, so it gets a stage of its own."""
+    require_java()
+    version = "5.5.0"
+    topic = _topic("static", version)
+    with open_stage((version,)) as stage:
+        create = ("updateStaticTopic", "-t", topic, "-qn", "4", "-b", BROKER_NAMES[version])
+
+        def is_static() -> bool:
+            stage.ask_reference(version, *create)
+            return "topicQueueMappingByBroker" in stage.ask_reference(version, "topicRoute", "-t", topic)
+
+        eventually(is_static, _REGISTERED_SECONDS, f"route of {topic}")
+
+        _compare(stage, table, version, static_topic_steps(topic))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_settings_known_to_both_have_the_same_values(stage: Stage, table: Table, version: str) -> None:
+    """Ours has no settings for Java's threads and buffers, and may have some of its own."""
+    with table.row(Part.MQADMIN, "mqadmin getNamesrvConfig", version) as row:
+        apache = dict(_SETTING.findall(stage.ask_reference(version, "getNamesrvConfig")))
+        ours = dict(_SETTING.findall(stage.ask_subject(version, "getNamesrvConfig")))
+
+        common = apache.keys() & ours.keys()
+        different = {key for key in common - _OWN_SETTINGS if ours[key] != apache[key]}
+        assert not different
+        assert common >= _ESSENTIAL_SETTINGS
+        row.result = f"{len(common)} of {len(apache)} settings, same values"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_paths_cannot_be_set_over_the_wire(stage: Stage, table: Table, version: str) -> None:
+    """Both refuse with the same code; the words are those of 5.x, 4.9 had others."""
+    with table.row(Part.MQADMIN, "mqadmin updateNamesrvConfig -k kvConfigPath", version) as row:
+        arguments = ("updateNamesrvConfig", "-k", "kvConfigPath", "-v", "/nowhere")
+        apache = stage.ask_reference(version, *arguments)
+        ours = stage.ask_subject(version, *arguments)
+
+        assert "CODE: 16" in apache
+        assert "CODE: 16" in ours
+        row.result = "both refuse with code 16"
+
+
+def _compare(stage: Stage, table: Table, version: str, steps: Iterable[Step]) -> None:
+    """Runs every step against both, so that one difference does not hide the next; then fails for any."""
+    differences: list[str] = []
+    for step in steps:
+        title = step.title.replace(stage.brokers[version].address, BROKER_NAMES[version])
+        with table.row(Part.MQADMIN, title, version) as row:
+            apache, ours = _ask_both(stage, version, step)
+            found = likeness(apache, ours)
+            row.result = found.value
+        if found is Likeness.DIFFERENT:
+            names = (f"apache: {title}", "ours")
+            differences += difflib.unified_diff(apache.splitlines(), ours.splitlines(), *names, lineterm="")
+    assert not differences, "\n".join(differences)
+
+
+def _ask_both(stage: Stage, version: str, step: Step) -> tuple[str, str]:
+    """What Apache's and our NameServer make mqadmin print, once registrations have reached both."""
+    deadline = time.monotonic() + (_SETTLED_SECONDS if step.reads else 0.0)
+    while True:
+        apache = stage.ask_reference(version, *step.arguments)
+        ours = stage.ask_subject(version, *step.arguments)
+        if likeness(apache, ours) is not Likeness.DIFFERENT or time.monotonic() >= deadline:
+            return apache, ours
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _topic(purpose: str, version: str) -> str:
+    return f"{purpose}_{version.replace('.', '_')}"
