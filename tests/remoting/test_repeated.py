@@ -53,9 +53,7 @@ def test_another_question_is_not_taken_for_it(known: RepeatedQuestions, header: 
     assert answered(known, header) is None
 
 
-@pytest.mark.parametrize(
-    "opaque", [b"", b"007", b"-1", b"1.5", b'"7"', b" 7", b"1_0", b"9999999999", b"null", b"{}"]
-)
+@pytest.mark.parametrize("opaque", [b"", b"007", b"-1", b"1.5", b'"7"', b" 7", b"1_0", b"9999999999", b"null", b"{}"])
 def test_an_opaque_that_is_no_plain_number_is_left_to_the_decoder(known: RepeatedQuestions, opaque: bytes) -> None:
     assert answered(known, HEADER % opaque) is None
 

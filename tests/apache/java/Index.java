@@ -1,13 +1,14 @@
-import java.io.BufferedReader;
 import java.io.File;
-import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.rocketmq.store.index.IndexFile;
 
 /**
- * Index DIRECTORY SLOTS ENTRIES: Apache's own index files, driven by lines on standard input. "put OFFSET TIME KEY"
+ * Index DIRECTORY SLOTS ENTRIES COMMANDS: Apache's own index files, driven by the lines of a file. "put OFFSET TIME KEY"
  * enters a key as IndexService does, going on in the next file when one is full; "query MAX BEGIN END KEY" prints
  * the offsets found. Files are named 1, 2, 3 with leading zeros; those that are there are loaded.
  */
@@ -22,13 +23,12 @@ public class Index {
         slots = Integer.parseInt(arguments[1]);
         entries = Integer.parseInt(arguments[2]);
         File[] there = new File(directory).listFiles();
-        java.util.Arrays.sort(there);
+        Arrays.sort(there);
         for (File file : there) {
             FILES.add(new IndexFile(file.getPath(), slots, entries, 0, 0));
             FILES.get(FILES.size() - 1).load();
         }
-        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+        for (String line : Files.readAllLines(Paths.get(arguments[3]), StandardCharsets.UTF_8)) {
             String[] words = line.split(" ", 5);
             if (words[0].equals("put")) {
                 String key = line.split(" ", 4)[3];
