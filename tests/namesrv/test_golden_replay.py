@@ -70,7 +70,14 @@ CONFIG_SHOWN = {"config"}
 # Where the server lies, and the value that was refused above.
 CONFIG_OF_THE_PLACE = {"configStorePath", "kvConfigPath", "listenPort", "rocketmqHome", "serverWorkerThreads"}
 # Ours alone: bounds that Java does not have, and TLS, which Java keeps in system properties.
-CONFIG_OF_OURS = {"brokerNumsMax", "topicNumsMax", "kvConfigBytesMax"}
+CONFIG_OF_OURS = {
+    "brokerNumsMax",
+    "topicNumsMax",
+    "kvConfigBytesMax",
+    "connectionRequestsMax",
+    "partialFrameTimeSeconds",
+    "partialFrameBytesMax",
+}
 
 ON_PURPOSE = FIELDS_REQUIRED.keys() | EXCEPTION_SHOWN | CONFIG_REFUSED | CONFIG_SHOWN
 

@@ -112,3 +112,18 @@ async def test_the_table_is_bounded(tmp_path: Path) -> None:
         await store.put("N", "k", "v" * 10_000)
 
     assert store.namespace("N") is None
+
+
+async def test_a_file_that_was_removed_is_an_empty_table(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    store = loaded(path)
+    await store.put("N", "k", "first")
+    await store.put("N", "k", "second")
+    path.unlink()
+
+    assert loaded(path).namespace("N") is None
+
+
+def test_a_directory_in_its_place_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="kvConfigPath="):
+        loaded(tmp_path)

@@ -167,8 +167,12 @@ async def test_deleting_in_a_cluster_leaves_the_topic_elsewhere(namesrv: Namesrv
 
 
 async def test_names_and_numbers_are_bounded(namesrv: NamesrvFixture, config: NamesrvConfig) -> None:
-    with pytest.raises(SystemFailure, match="a name of 300 characters"):
+    with pytest.raises(SystemFailure, match="have 1 to 255 characters"):
         await namesrv.broker("b" * 300).register(*STANDARD_TOPICS)
+    with pytest.raises(SystemFailure, match="have 1 to 255 characters"):
+        await namesrv.broker().register(*STANDARD_TOPICS, zone="z" * 300)
+    with pytest.raises(SystemFailure, match="300 filter servers"):
+        await namesrv.broker().register(*STANDARD_TOPICS, filter_servers=["f:1"] * 300)
     config.topic_nums_max = 2
     with pytest.raises(SystemFailure, match="at most topicNumsMax"):
         await namesrv.broker().register(*STANDARD_TOPICS, topic("one-more"))
@@ -221,3 +225,59 @@ async def test_a_repeated_registration_is_read_when_the_rules_have_changed(names
     await broker.register(*STANDARD_TOPICS, counter=2)
 
     assert "U" not in await namesrv.topics()
+
+
+async def test_a_refused_registration_leaves_nothing_behind(namesrv: NamesrvFixture) -> None:
+    """What is in no table of the living would never leave again."""
+    with pytest.raises(SystemFailure, match="a topic name of 2000 characters"):
+        await namesrv.broker().register(*STANDARD_TOPICS, topic("t" * 2000))
+
+    assert (await namesrv.cluster()).broker_addr_table == {}
+    assert await namesrv.topics() == set()
+
+
+async def test_the_number_of_brokers_is_bounded_within_a_group_too(namesrv: NamesrvFixture) -> None:
+    namesrv.config.broker_nums_max = 2
+    for number in range(2):
+        await namesrv.broker(broker_id=number, address=f"10.0.0.{number}:1").register(*STANDARD_TOPICS)
+
+    with pytest.raises(SystemFailure, match="at most brokerNumsMax"):
+        await namesrv.broker(broker_id=2, address="10.0.0.2:1").register(*STANDARD_TOPICS)
+
+
+async def test_a_broker_leaves_the_group_it_registered_in_whatever_it_says(namesrv: NamesrvFixture) -> None:
+    broker = namesrv.broker("broker-a")
+    await broker.register(*STANDARD_TOPICS)
+    broker.name = "somebody else"
+
+    await broker.unregister()
+
+    assert (await namesrv.cluster()).broker_addr_table == {}
+
+
+async def test_a_large_registration_with_static_topics_is_read(namesrv: NamesrvFixture) -> None:
+    """Integer keys without quotes make it fastjson's dialect, of which long documents are otherwise refused."""
+    topics = [topic(f"topic-{number}") for number in range(3000)]
+    mapping = TopicQueueMappingInfo("topic-0", "__global__", 4, "broker-a", 7, False, {0: 0, 1: 1})
+    table = TopicConfigTable(version(1), {config.topic_name: config for config in topics}, None, {"topic-0": mapping})
+    body = RegisterBrokerBody(None, table).encode()
+    assert b"{0:0,1:1}" in body
+    header = h.RegisterBroker(
+        broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
+    )
+
+    await namesrv.ask(header, body)
+
+    assert len(await namesrv.topics()) == 3000
+
+
+async def test_queues_with_the_old_spelling_of_their_flag_are_read(namesrv: NamesrvFixture) -> None:
+    """Up to 4.8 it was `topicSynFlag`."""
+    await namesrv.broker().register(*STANDARD_TOPICS)
+    body = b'{"queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":1,"topicSynFlag":1,"writeQueueNums":1}]}'
+
+    await namesrv.ask(h.RegisterTopicInNamesrv(topic="old"), body)
+
+    (queues,) = (await namesrv.route("old")).queue_datas
+    assert queues.topic_sys_flag == 1
+    assert await namesrv.topics(h.GetUnitTopicList()) == {"old"}

@@ -1,5 +1,6 @@
 """Configuration over the wire, and those who tried to make more of it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,40 @@ async def test_the_password_of_the_key_is_not_shown(namesrv: NamesrvFixture, con
     config.tls_server_key_password = "secret"
 
     assert b"secret" not in (await namesrv.ask(h.GetNamesrvConfig())).body
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "scanNotActiveBrokerInterval=" + "9" * 400,
+        "scanNotActiveBrokerInterval=0",
+        "scanNotActiveBrokerInterval=-5",
+        "waitSecondsForService=99999999",
+    ],
+)
+async def test_a_number_out_of_its_bounds_is_refused(namesrv: NamesrvFixture, line: str) -> None:
+    with pytest.raises(SystemFailure, match="expected a number from"):
+        await namesrv.ask(h.UpdateNamesrvConfig(), line.encode())
+
+    await namesrv.clock.advance(20)
+    await namesrv.ask(h.GetNamesrvConfig())
+
+
+async def test_changes_at_once_are_all_kept(namesrv: NamesrvFixture, config: NamesrvConfig) -> None:
+    await asyncio.gather(
+        *(namesrv.ask(h.UpdateNamesrvConfig(), f"waitSecondsForService={number}".encode()) for number in range(1, 41))
+    )
+
+    kept = properties.parse(config.config_store_path.read_text())
+    assert kept["waitSecondsForService"] == (await shown(namesrv))["waitSecondsForService"]
+
+
+async def test_a_file_with_a_secret_stays_as_private_as_it_was(namesrv: NamesrvFixture, config: NamesrvConfig) -> None:
+    config.config_store_path.parent.mkdir()
+    config.config_store_path.write_text("tls.server.keyPassword=secret\n")
+    config.config_store_path.chmod(0o600)
+
+    await namesrv.ask(h.UpdateNamesrvConfig(), b"orderMessageEnable=true")
+
+    for path in (config.config_store_path, config.config_store_path.with_name("namesrv.properties.bak")):
+        assert path.stat().st_mode & 0o777 == 0o600

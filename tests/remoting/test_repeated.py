@@ -160,3 +160,23 @@ def test_a_run_stops_when_enough_is_answered(known: RepeatedQuestions) -> None:
     count, _ = known.answer(framed(HEADER % b"8") * 100, out, size_max=3 * len(plain_answer(8, BODY)))
 
     assert count == len(out) == 3
+
+
+def test_long_questions_are_not_remembered() -> None:
+    known = RepeatedQuestions()
+    header = HEADER.replace(b'"T"', b'"%b"' % (b"T" * 2000)) % b"7"
+
+    known.remember(header, 7, BODY, lambda: BODY)
+
+    assert answered(known, header) is None
+
+
+def test_all_is_forgotten_when_it_would_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated, "KNOWN_BYTES_MAX", 10_000)
+    known = RepeatedQuestions()
+
+    for number in range(25):
+        known.remember(HEADER.replace(b"T", b"T%d" % number) % b"7", 7, BODY, lambda: BODY)
+
+    assert answered(known, HEADER.replace(b"T", b"T24") % b"7") is not None
+    assert answered(known, HEADER.replace(b"T", b"T0") % b"7") is None

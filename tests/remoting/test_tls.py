@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from kerolox.errors import ConfigurationError, ConnectFailed, ConnectionLost, RemotingError
 from kerolox.remoting.address import parse_address
 from kerolox.remoting.client import Client
-from kerolox.remoting.tls import ServerTls, TlsFiles, TlsMode, client_context
+from kerolox.remoting.tls import ClientAuth, ServerTls, TlsFiles, TlsMode, client_context
 from tests.remoting.support import Echo, Peer, ask, ask_slow, complaints, get, get_slow, issue, serving, until
 
 CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -137,7 +137,7 @@ def client_files(authority: trustme.CA, tmp_path: Path) -> TlsFiles:
 async def test_a_server_may_need_a_client_certificate(
     echo: Echo, tls_files: TlsFiles, client_files: TlsFiles, trust: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tls = ServerTls(replace(tls_files, trust=trust, client_certificate_required=True))
+    tls = ServerTls(replace(tls_files, trust=trust, client_auth=ClientAuth.REQUIRE))
     async with serving(echo, tls_mode=TlsMode.ENFORCING, tls=tls) as server:
         context = client_context(trust, client_files.certificate, client_files.key)
         async with Client(tls=context) as known, Client(tls=client_context(trust)) as unknown:
@@ -151,7 +151,7 @@ async def test_a_server_refuses_a_client_certificate_of_another_ca(
     echo: Echo, tls_files: TlsFiles, trust: Path, tmp_path: Path
 ) -> None:
     stranger = issue(trustme.CA(), tmp_path, "client.example", stem="stranger")
-    tls = ServerTls(replace(tls_files, trust=trust))
+    tls = ServerTls(replace(tls_files, trust=trust, client_auth=ClientAuth.OPTIONAL))
     async with serving(echo, tls_mode=TlsMode.ENFORCING, tls=tls) as server:
         context = client_context(trust, stranger.certificate, stranger.key)
         async with Client(tls=context) as unknown, Client(tls=client_context(trust)) as anonymous:
@@ -164,7 +164,7 @@ async def test_a_server_refuses_a_client_certificate_of_another_ca(
 
 def test_a_client_certificate_cannot_be_required_without_a_ca(tls_files: TlsFiles) -> None:
     with pytest.raises(ConfigurationError, match=r"tls\.server\.trustCertPath"):
-        ServerTls(replace(tls_files, client_certificate_required=True))
+        ServerTls(replace(tls_files, client_auth=ClientAuth.REQUIRE))
 
 
 # Certificates on disk
@@ -402,3 +402,19 @@ async def test_a_proxy_line_may_stand_before_tls(echo: Echo, server_tls: ServerT
 
             assert (await peer.answer()).opaque == 7
     assert echo.remotes == {"203.0.113.9:5555"}
+
+
+@pytest.mark.parametrize("first", [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET /topics HTTP/1.1\r\n\r\n"])
+async def test_strangers_are_known_inside_tls_too(
+    echo: Echo, server_tls: ServerTls, caplog: pytest.LogCaptureFixture, first: bytes
+) -> None:
+    async with (
+        serving(echo, tls_mode=TlsMode.PERMISSIVE, tls=server_tls) as server,
+        await Peer.to(server.address, tls=client_context()) as peer,
+    ):
+        await peer.send(first)
+        await until(lambda: server.connections == 0)
+
+    (complaint,) = complaints(caplog)
+    assert "HTTP" in complaint
+    assert "this port speaks RocketMQ's remoting protocol" in complaint

@@ -25,7 +25,21 @@ class NotStarted(click.ClickException):
     exit_code = 253
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+class BadArguments(click.UsageError):
+    exit_code = 255
+
+
+class OriginalCommand(click.Command):
+    """A command that ends over bad arguments as the original does."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise BadArguments(error.message, error.ctx) from error
+
+
+@click.command(cls=OriginalCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-c", "--configFile", "config_file", type=Path, help="Properties file, with RocketMQ's keys.")
 @click.option("-p", "--printConfigItem", "print_config", is_flag=True, help="Print every setting and exit.")
 @click.option("-n", "--namesrvAddr", "_namesrv", envvar="NAMESRV_ADDR", help="Accepted; a NameServer needs none.")

@@ -4,9 +4,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kerolox.errors import ConfigurationError
 from kerolox.remoting.limits import Limits
-from kerolox.remoting.tls import ServerTls, TlsFiles, TlsMode
-from kerolox.runtime.configuration import Properties, changeable, named
+from kerolox.remoting.tls import ClientAuth, ServerTls, TlsFiles, TlsMode
+from kerolox.runtime.configuration import Properties, bounded, changeable, named
 
 
 def _home(name: str) -> Path:
@@ -19,9 +20,9 @@ class NamesrvConfig(Properties):
 
     # Where to listen. The original binds 0.0.0.0; we open up only when told to.
     bind_address: str = "127.0.0.1"
-    listen_port: int = 9876
-    server_socket_backlog: int = 1024
-    server_channel_max_idle_time_seconds: int = 120
+    listen_port: int = bounded(9876, 0, 65535)
+    server_socket_backlog: int = bounded(1024, 1, 65535)
+    server_channel_max_idle_time_seconds: int = bounded(120, 1, 86_400)
 
     # Files
     rocketmq_home: str = field(default_factory=lambda: os.environ.get("ROCKETMQ_HOME", ""))
@@ -36,18 +37,20 @@ class NamesrvConfig(Properties):
     enable_all_topic_list: bool = changeable(True)
     enable_topic_list: bool = changeable(True)
     need_wait_for_service: bool = changeable(False)
-    wait_seconds_for_service: int = changeable(45)
+    wait_seconds_for_service: int = changeable(45, 0, 86_400)
     delete_topic_with_broker_registration: bool = changeable(False)
-    scan_not_active_broker_interval: int = changeable(5000)
-    # Requests that may wait at once; the next is answered SYSTEM_BUSY.
-    client_request_thread_pool_queue_capacity: int = 50_000
-    default_thread_pool_queue_capacity: int = 10_000
+    scan_not_active_broker_interval: int = changeable(5000, 10, 600_000)
+    # Requests that may wait for the disk at once; the next is answered SYSTEM_BUSY.
+    default_thread_pool_queue_capacity: int = bounded(10_000, 1, 1_000_000)
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
 
     # Bounds the original does not have
     broker_nums_max: int = 10_000
     topic_nums_max: int = 1_000_000
-    kv_config_bytes_max: int = 16 * 1024 * 1024
+    kv_config_bytes_max: int = 4 * 1024 * 1024
+    connection_requests_max: int = 10_000
+    partial_frame_time_seconds: int = bounded(30, 1, 3600)
+    partial_frame_bytes_max: int = 256 * 1024 * 1024
 
     # TLS, under the names of the original's system properties
     tls_server_mode: TlsMode = named("tls.server.mode", TlsMode.PERMISSIVE)
@@ -55,7 +58,7 @@ class NamesrvConfig(Properties):
     tls_server_key_path: Path | None = named("tls.server.keyPath", None)
     tls_server_key_password: str | None = named("tls.server.keyPassword", None)
     tls_server_trust_cert_path: Path | None = named("tls.server.trustCertPath", None)
-    tls_server_need_client_auth: str = named("tls.server.need.client.auth", "none")
+    tls_server_need_client_auth: ClientAuth = named("tls.server.need.client.auth", ClientAuth.NONE)
 
     # Accepted and echoed so that files and tools written for the original keep working; they tune threads,
     # pools and features that are not here.
@@ -63,6 +66,7 @@ class NamesrvConfig(Properties):
     cluster_test: bool = False
     enable_controller_in_namesrv: bool = False
     client_request_thread_pool_nums: int = 8
+    client_request_thread_pool_queue_capacity: int = 50_000
     default_thread_pool_nums: int = 16
     un_register_broker_queue_capacity: int = 3000
     server_worker_threads: int = 8
@@ -81,10 +85,17 @@ class NamesrvConfig(Properties):
     use_epoll_native_selector: bool = False
 
     def limits(self) -> Limits:
-        return Limits(idle_seconds=self.server_channel_max_idle_time_seconds)
+        return Limits(
+            idle_seconds=self.server_channel_max_idle_time_seconds,
+            requests_in_flight_max=self.connection_requests_max,
+            partial_frame_seconds=self.partial_frame_time_seconds,
+            partial_bytes_max=self.partial_frame_bytes_max,
+        )
 
     def server_tls(self) -> ServerTls | None:
         if self.tls_server_cert_path is None or self.tls_server_key_path is None:
+            if self.tls_server_cert_path is not self.tls_server_key_path:
+                raise ConfigurationError("tls.server.certPath and tls.server.keyPath are both needed, or neither")
             return None
         return ServerTls(
             TlsFiles(
@@ -92,6 +103,6 @@ class NamesrvConfig(Properties):
                 key=self.tls_server_key_path,
                 key_password=self.tls_server_key_password,
                 trust=self.tls_server_trust_cert_path,
-                client_certificate_required=self.tls_server_need_client_auth == "require",
+                client_auth=self.tls_server_need_client_auth,
             )
         )

@@ -4,10 +4,12 @@ import asyncio
 import logging
 from pathlib import Path
 
+import msgspec
+
 from kerolox.errors import ConfigurationError, ProtocolError, SystemFailure
 from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.files import BACKUP_SUFFIX, Disk, replace_whole
-from kerolox.wire.bodies.kv import KVConfig
+from kerolox.wire.bodies.kv import KVConfig, KVTable
 
 log = logging.getLogger(__name__)
 
@@ -23,24 +25,30 @@ class KVStore:
         self._path = path
         self._bytes_max = bytes_max
         self._table: dict[str, dict[str, str]] = {}
+        self._encoded: dict[str, bytes] = {}
         self._writing = asyncio.Lock()
 
     def load(self) -> None:
         """Reads the file, or its backup where the file cannot be read; a missing file is an empty table."""
-        backup = self._path.with_name(self._path.name + BACKUP_SUFFIX)
-        failure: ProtocolError | None = None
-        for path in (self._path, backup):
-            content = self._disk.read(path)
-            if not content:
-                continue
-            try:
-                self._table = KVConfig.decode(content).config_table
+        try:
+            content = self._disk.read(self._path)
+            if content is None:
                 return
-            except ProtocolError as error:
-                log.warning("key-value file %s cannot be read: %s", path, error)
-                failure = failure or error
-        if failure is not None:
-            raise ConfigurationError(f"kvConfigPath={self._path} and its backup cannot be read: {failure}") from failure
+            self._table = _decoded(content)
+        except (ProtocolError, OSError) as error:
+            log.warning("key-value file %s cannot be read, trying its backup: %s", self._path, error)
+            self._load_backup(error)
+
+    def _load_backup(self, reason: Exception) -> None:
+        try:
+            content = self._disk.read(self._path.with_name(self._path.name + BACKUP_SUFFIX))
+            if content is None:
+                raise ProtocolError("there is no backup")
+            self._table = _decoded(content)
+        except (ProtocolError, OSError) as error:
+            raise ConfigurationError(
+                f"kvConfigPath={self._path} cannot be read ({reason}), nor can its backup ({error})"
+            ) from error
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._table.get(namespace, {}).get(key)
@@ -48,6 +56,16 @@ class KVStore:
     def namespace(self, namespace: str) -> dict[str, str] | None:
         """Returns all keys of a namespace, or None if it never had one."""
         return self._table.get(namespace)
+
+    def encoded(self, namespace: str) -> bytes | None:
+        """Returns the same as a KVTable, encoded once per change."""
+        pairs = self._table.get(namespace)
+        if pairs is None:
+            return None
+        encoded = self._encoded.get(namespace)
+        if encoded is None:
+            encoded = self._encoded[namespace] = KVTable(pairs).encode()
+        return encoded
 
     async def put(self, namespace: str, key: str, value: str) -> None:
         """Returns when the value is on disk; SystemFailure, and no change, if it cannot be kept."""
@@ -60,21 +78,27 @@ class KVStore:
     async def _change(self, namespace: str, key: str, value: str | None) -> None:
         # One writer at a time: a later state must not be overtaken on its way to the disk.
         async with self._writing:
-            table = {name: dict(pairs) for name, pairs in self._table.items()}
+            pairs = dict(self._table.get(namespace, {}))
             if value is None:
-                table.get(namespace, {}).pop(key, None)
+                pairs.pop(key, None)
             else:
-                table.setdefault(namespace, {})[key] = value
-            content = KVConfig(table).encode()
-            if len(content) > self._bytes_max:
-                raise SystemFailure(f"key-value configuration of {len(content)} bytes, at most {self._bytes_max} kept")
+                pairs[key] = value
+            table = self._table | {namespace: pairs}
             try:
-                await in_thread(self._save, content)
+                await in_thread(self._save, table)
             except OSError as error:
                 log.exception("key-value file %s cannot be written", self._path)
                 raise SystemFailure(f"the value cannot be kept: {error}") from error
             self._table = table
+            self._encoded.pop(namespace, None)
 
-    def _save(self, content: bytes) -> None:
+    def _save(self, table: dict[str, dict[str, str]]) -> None:
+        content = msgspec.json.encode(KVConfig(table))
+        if len(content) > self._bytes_max:
+            raise SystemFailure(f"key-value configuration of {len(content)} bytes, at most {self._bytes_max} kept")
         self._path.parent.mkdir(parents=True, exist_ok=True)
         replace_whole(self._disk, self._path, content)
+
+
+def _decoded(content: bytes) -> dict[str, dict[str, str]]:
+    return KVConfig.decode(content).config_table

@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 
 FIRST_SCAN_SECONDS = 5.0
 NOTICES_MAX = 1000
+TOLD_AT_ONCE_MAX = 64
 NOTICE_SECONDS = 3.0
 
 
@@ -29,7 +30,10 @@ class ExpiryScan(Service):
     async def run(self) -> None:
         await self._clock.sleep(FIRST_SCAN_SECONDS)
         while True:
-            self.scan()
+            try:
+                self.scan()
+            except Exception:
+                log.exception("the scan for silent brokers failed")
             # Read anew each time: an operator may change it.
             await self._clock.sleep(max(self._config.scan_not_active_broker_interval, 10) / 1000)
 
@@ -42,10 +46,11 @@ class ExpiryScan(Service):
 
 
 class Notifier(Service):
-    """Tells brokers, one after the other, that the first of their group has changed."""
+    """Tells brokers that the first of their group has changed."""
 
     def __init__(self) -> None:
         self._notices: asyncio.Queue[Notice] = asyncio.Queue(NOTICES_MAX)
+        self._free = asyncio.Semaphore(TOLD_AT_ONCE_MAX)
 
     def submit(self, notice: Notice) -> None:
         try:
@@ -54,13 +59,19 @@ class Notifier(Service):
             log.warning("%d notices wait, one more was dropped", NOTICES_MAX)
 
     async def run(self) -> None:
-        async with Client(connect_timeout_seconds=NOTICE_SECONDS) as client:
+        async with asyncio.TaskGroup() as telling:
             while True:
                 notice = await self._notices.get()
-                await asyncio.gather(*(self._tell(client, address, notice) for address in notice.addresses))
+                for address in notice.addresses:
+                    await self._free.acquire()
+                    telling.create_task(self._tell(address, notice))
 
-    async def _tell(self, client: Client, address: str, notice: Notice) -> None:
+    async def _tell(self, address: str, notice: Notice) -> None:
         try:
-            await client.call_oneway(address, notice.change)
+            # A connection of its own, ended with it: nobody would watch one that is kept.
+            async with Client(connect_timeout_seconds=NOTICE_SECONDS) as client:
+                await client.call_oneway(address, notice.change)
         except (RemotingError, ConfigurationError) as error:
             log.warning("broker %s could not be told of a new first broker: %s", address, error)
+        finally:
+            self._free.release()

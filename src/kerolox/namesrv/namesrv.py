@@ -33,7 +33,6 @@ class NameServer:
             KVProcessor(self.table, self.kv),
             ConfigProcessor(config, self.table, disk),
             lanes={
-                "client": Lane("client", config.client_request_thread_pool_queue_capacity),
                 "default": Lane("default", config.default_thread_pool_queue_capacity),
             },
         )

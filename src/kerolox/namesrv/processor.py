@@ -12,7 +12,6 @@ from kerolox.namesrv.route_table import RouteTable
 from kerolox.namesrv.tables import BrokerAddress
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime.clock import Clock
-from kerolox.wire.bodies.kv import KVTable
 from kerolox.wire.bodies.registration import RegisterBrokerBody, crc32, decompress
 from kerolox.wire.bodies.routes import TopicRouteData
 from kerolox.wire.bodies.topics import DataVersion, TopicConfigTable, TopicSysFlag
@@ -37,7 +36,7 @@ class RouteProcessor:
         self._clock = clock
         self._started_at = clock.monotonic()
 
-    @handles(h.GetRouteInfoByTopic, lane="client")
+    @handles(h.GetRouteInfoByTopic)
     def route(self, request: Incoming[h.GetRouteInfoByTopic]) -> Reply[Empty]:
         header = request.header
         if self._config.need_wait_for_service:
@@ -77,8 +76,7 @@ class BrokerProcessor:
     def _order_topics(self) -> bytes:
         if not self._config.return_order_topic_config_to_broker:
             return b""
-        pairs = self._kv.namespace(ORDER_TOPIC_CONFIG)
-        return b"" if pairs is None else KVTable(pairs).encode()
+        return self._kv.encoded(ORDER_TOPIC_CONFIG) or b""
 
     @handles(h.UnregisterBroker)
     def unregister(self, request: Incoming[h.UnregisterBroker]) -> Reply[Empty]:
@@ -199,10 +197,10 @@ class KVProcessor:
 
     @handles(h.GetKVListByNamespace)
     def namespace(self, request: Incoming[h.GetKVListByNamespace]) -> Reply[Empty]:
-        pairs = self._kv.namespace(request.header.namespace)
-        if pairs is None:
+        body = self._kv.encoded(request.header.namespace)
+        if body is None:
             raise QueryNotFound(f"No config item, Namespace: {request.header.namespace}")
-        return Reply(None, KVTable(pairs).encode())
+        return Reply(None, body)
 
     def _order_changed(self, namespace: str, topic_name: str) -> None:
         topic = self._table.topics.get(topic_name)

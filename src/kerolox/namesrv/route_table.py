@@ -16,6 +16,11 @@ from kerolox.wire.headers.namesrv import BrokerRegistered, NotifyMinBrokerIdChan
 log = logging.getLogger(__name__)
 
 NAME_LENGTH_MAX = 255
+TOPIC_LENGTH_MAX = 1024
+FILTER_SERVERS_MAX = 256
+
+_READ_WRITE = int(Perm.READ | Perm.WRITE)
+_NOT_WRITE = int(~Perm.WRITE)
 
 
 class Notice(NamedTuple):
@@ -63,8 +68,8 @@ class RouteTable:
         SystemFailure if a broker that has not registered yet brings exactly one topic: that is an increment
         that has overtaken the full registration. `said` is the hash of the body as it came.
         """
-        self._check_bounds(header)
         where = BrokerAddress(header.cluster_name, header.broker_addr)
+        self._check_bounds(where, header, body)
         self._leave_other_group(where, header.broker_name)
         table = body.topic_config_serialize_wrapper
         group = self._group(header)
@@ -87,19 +92,34 @@ class RouteTable:
         if is_master or is_prime_slave:
             known = self.live.get(where)
             has_changed = is_first or known is None or known.data_version != table.data_version
-            perm_mask = int(~Perm.WRITE) if is_prime_slave and group.enable_acting_master else -1
+            perm_mask = _NOT_WRITE if is_prime_slave and group.enable_acting_master else -1
             self._take_topics(group, table, has_changed, perm_mask)
         self._keep_alive(where, header, body, channel, said)
         if self._config.notify_min_broker_id_changed and header.broker_id < min_id_before:
             self._announce(group, ha_address=header.ha_server_addr)
         return self._answer_to(header)
 
-    def _check_bounds(self, header: RegisterBroker) -> None:
-        for name in (header.broker_name, header.broker_addr, header.cluster_name):
-            if not 0 < len(name) <= NAME_LENGTH_MAX:
-                raise SystemFailure(f"a name of {len(name)} characters, from 1 to {NAME_LENGTH_MAX} allowed")
-        if header.broker_name not in self.groups and len(self.live) >= self._config.broker_nums_max:
+    def _check_bounds(self, where: BrokerAddress, header: RegisterBroker, body: RegisterBrokerBody) -> None:
+        """Refuses what is too much before anything is changed."""
+        filter_servers = body.filter_server_list or []
+        names = [header.broker_name, *where, header.ha_server_addr, header.zone_name or "", *filter_servers]
+        if max(map(len, names)) > NAME_LENGTH_MAX or not header.broker_name or not all(where):
+            raise SystemFailure(
+                f"names of brokers, addresses, clusters and zones have 1 to {NAME_LENGTH_MAX} characters"
+            )
+        if len(filter_servers) > FILTER_SERVERS_MAX:
+            raise SystemFailure(f"{len(filter_servers)} filter servers, at most {FILTER_SERVERS_MAX} allowed")
+        if where not in self.live and len(self.live) >= self._config.broker_nums_max:
             raise SystemFailure(f"{len(self.live)} brokers are registered, at most brokerNumsMax allowed")
+        configs = body.topic_config_serialize_wrapper.topic_config_table.values()
+        self._check_topics([config.topic_name for config in configs if config.topic_name not in self.topics])
+
+    def _check_topics(self, names: list[str]) -> None:
+        for name in names:
+            if not 0 < len(name) <= TOPIC_LENGTH_MAX:
+                raise SystemFailure(f"a topic name of {len(name)} characters, from 1 to {TOPIC_LENGTH_MAX} allowed")
+        if len(self.topics) + len(names) > self._config.topic_nums_max:
+            raise SystemFailure(f"{len(self.topics)} topics are registered, at most topicNumsMax allowed")
 
     def _leave_other_group(self, where: BrokerAddress, group_name: str) -> None:
         """A process is in one group: one that comes back under a new name leaves the old."""
@@ -171,14 +191,10 @@ class RouteTable:
             for topic_name, mapping in mappings.items():
                 topic = topics.get(topic_name)
                 if topic is not None:
-                    topic.mappings = (topic.mappings or {}) | {mapping.bname or name: mapping}
+                    topic.mappings = (topic.mappings or {}) | {name: mapping}
                     topic.answers.clear()
 
     def _new_topic(self, name: str) -> Topic:
-        if len(self.topics) >= self._config.topic_nums_max:
-            raise SystemFailure(f"{len(self.topics)} topics are registered, at most topicNumsMax allowed")
-        if not 0 < len(name) <= NAME_LENGTH_MAX:
-            raise SystemFailure(f"a topic name of {len(name)} characters, from 1 to {NAME_LENGTH_MAX} allowed")
         topic = self.topics[name] = Topic(name)
         return topic
 
@@ -245,8 +261,10 @@ class RouteTable:
 
     def unregister(self, where: BrokerAddress, group_name: str) -> None:
         """Removes a broker, and with the last of its group the group and the topics only it had."""
+        live = self.live.get(where)
         self._forget_live(where)
-        group = self.groups.get(group_name)
+        # Where it registered counts, whatever name it gives now.
+        group = self.groups.get(group_name if live is None else live.group)
         if group is None:
             return
         min_id_before = group.min_id
@@ -259,7 +277,7 @@ class RouteTable:
             return
         if group.enable_acting_master and MASTER_ID not in group.addresses:
             for topic in group.topics.values():
-                topic.queues[group.name].perm &= ~Perm.WRITE
+                topic.queues[group.name].perm &= _NOT_WRITE
         has_lost_first = min_id_before in removed
         if self._config.notify_min_broker_id_changed and has_lost_first and group.enable_acting_master:
             self._announce(group, offline_address=where.address)
@@ -319,6 +337,8 @@ class RouteTable:
         if unknown or not queue_datas:
             log.warning("topic %s not registered: unknown brokers %s", name, unknown)
             return
+        if name not in self.topics:
+            self._check_topics([name])
         topic = self.topics.get(name) or self._new_topic(name)
         for queues in queue_datas:
             topic.queues[queues.broker_name] = queues
@@ -344,7 +364,7 @@ class RouteTable:
             return 0
         for topic in group.topics.values():
             queues = topic.queues[broker_name]
-            queues.perm = Perm.READ | Perm.WRITE if is_writable else queues.perm & ~Perm.WRITE
+            queues.perm = _READ_WRITE if is_writable else queues.perm & _NOT_WRITE
             topic.answers.clear()
         return len(group.topics)
 
@@ -356,6 +376,8 @@ class RouteTable:
     def _remove_queues(self, topic: Topic, group: BrokerGroup) -> None:
         topic.queues.pop(group.name, None)
         group.topics.pop(topic.name, None)
+        if topic.mappings is not None:
+            topic.mappings = {name: mapping for name, mapping in topic.mappings.items() if name != group.name} or None
         group.revision += 1
         topic.answers.clear()
         if not topic.queues and self.topics.get(topic.name) is topic:

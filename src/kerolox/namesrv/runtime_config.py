@@ -1,6 +1,8 @@
 """Configuration over the wire: everything may be read, little may be changed, and never a path or a command."""
 
+import asyncio
 import logging
+from pathlib import Path
 
 from kerolox.errors import ConfigurationError, NoPermission, SystemFailure
 from kerolox.namesrv.configuration import NamesrvConfig
@@ -26,6 +28,7 @@ class ConfigProcessor:
         self._config = config
         self._table = table
         self._disk = disk
+        self._saving = asyncio.Lock()
 
     @handles(GetNamesrvConfig)
     def get(self, request: Incoming[GetNamesrvConfig]) -> Reply[Empty]:
@@ -57,11 +60,16 @@ class ConfigProcessor:
         return Reply()
 
     async def _save(self) -> None:
-        path = self._config.config_store_path
-        content = properties.format_lines(self._config.to_properties()).encode()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            await in_thread(replace_whole, self._disk, path, content)
-        except OSError as error:
-            log.exception("configuration file %s cannot be written", path)
-            raise SystemFailure(f"changed, but not kept over a restart: {error}") from error
+        # One at a time, each with what holds when its turn has come.
+        async with self._saving:
+            path = self._config.config_store_path
+            content = properties.format_lines(self._config.to_properties()).encode()
+            try:
+                await in_thread(self._write, path, content)
+            except OSError as error:
+                log.exception("configuration file %s cannot be written", path)
+                raise SystemFailure(f"changed, but not kept over a restart: {error}") from error
+
+    def _write(self, path: Path, content: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_whole(self._disk, path, content)

@@ -63,6 +63,8 @@ class Connection(asyncio.BufferedProtocol):
         self._refusal: ProtocolError | None = None
         self._reader = FrameReader(limits.frame_size_max)
         self._receive: Callable[[bytes], None] = self._receive_frames
+        # What becomes of the plaintext under TLS.
+        self._receive_plain: Callable[[bytes], None] = self._receive_frames
         self._calls: dict[int, asyncio.Future[Command]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._out: list[bytes] = []
@@ -268,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._handshake is not None and self._tls.is_established and not self._handshake.done():
             self._handshake.set_result(None)
         if plain:
-            self._receive_frames(plain)
+            self._receive_plain(plain)
         if self._tls.is_ended:
             self.close()
 
@@ -406,6 +408,7 @@ class ServerConnection(Connection):
                 if self._server_tls is None or self._tls_mode is TlsMode.DISABLED:
                     raise ProtocolError("a TLS client, and TLS is not set up here")
                 self.accept_tls(self._server_tls.context())
+                self._receive_plain = self._receive_first_plain
                 self._receive_tls(data)
             else:
                 if self._tls_mode is TlsMode.ENFORCING:
@@ -414,6 +417,22 @@ class ServerConnection(Connection):
                 self._receive_frames(data)
         except ProtocolError as error:
             self._refuse(error)
+
+    def _receive_first_plain(self, data: bytes) -> None:
+        """Looks under TLS, too, for what is not for us."""
+        data, self._preamble = self._preamble + data, b""
+        try:
+            found = preamble.look(data)
+            if found is None:
+                self._preamble = data
+                return
+            if found.kind is not preamble.Kind.FRAMES:
+                raise ProtocolError(f"{found.kind.value} inside TLS")
+        except ProtocolError as error:
+            self._refuse(error)
+            return
+        self._receive_plain = self._receive_frames
+        self._receive_frames(data)
 
 
 def _request_frame(request: Request[Any], opaque: int, flag: int, body: bytes) -> bytes:

@@ -11,6 +11,10 @@ from kerolox.wire.command import OPAQUE_DIGITS_MAX, plain_answer_around
 from kerolox.wire.frames import PREFIX
 
 KNOWN_MAX = 16_384
+# Longer questions and answers are not worth remembering, nor is more than this of them all.
+HEADER_SIZE_MAX = 1024
+BODY_SIZE_MAX = 16 * 1024
+KNOWN_BYTES_MAX = 32 * 1024 * 1024
 # Clients of so many versions may ask the same; the next takes the place of all of them.
 VARIANTS_MAX = 8
 
@@ -35,9 +39,10 @@ class _Known(NamedTuple):
 class RepeatedQuestions:
     """The headers answered before, without their opaques, and how to answer each."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_known_bytes")
 
     def __init__(self) -> None:
+        self._known_bytes = 0
         # By what precedes the opaque.
         self._known: dict[bytes, list[_Known]] = {}
 
@@ -81,6 +86,8 @@ class RepeatedQuestions:
 
     def remember(self, header: bytes, opaque: int, body: bytes, again: Callable[[], bytes | None]) -> None:
         """Notes how to answer a header, if it is certain which of its bytes are the opaque."""
+        if len(header) > HEADER_SIZE_MAX or len(body) > BODY_SIZE_MAX:
+            return
         start = header.find(_OPAQUE)
         end = header.find(b",", start + _OPAQUE_SIZE)
         head, tail = header[:start], header[end:]
@@ -96,8 +103,12 @@ class RepeatedQuestions:
         )
         if not is_certain:
             return
-        if len(self._known) >= KNOWN_MAX:
+        # What is replaced is still counted, so that at worst all is forgotten earlier than it need be.
+        self._known_bytes += len(header) + 2 * len(body) + 1024
+        if len(self._known) >= KNOWN_MAX or self._known_bytes > KNOWN_BYTES_MAX:
             self._known.clear()
+            self._known_bytes = 0
+            variants = []
         others = [known for known in variants if known.tail != tail]
         if len(others) >= VARIANTS_MAX:
             others.clear()

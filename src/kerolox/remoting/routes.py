@@ -10,10 +10,10 @@ import msgspec
 
 from kerolox.errors import AnswerError, ProtocolError, RequestCodeNotSupported, SystemFailure
 from kerolox.remoting.repeated import RepeatedQuestions
+from kerolox.runtime.fastjson import DECODE_ERRORS
 from kerolox.runtime.lanes import Lane
 from kerolox.wire.command import (
     ANSWER_BIT,
-    DECODE_ERRORS,
     JSON,
     ONEWAY_BIT,
     Command,

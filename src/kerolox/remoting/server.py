@@ -65,9 +65,10 @@ class Server(Service):
             self._listener = await loop.create_server(
                 self._accept, self._host, self._port, backlog=self._backlog, reuse_address=True
             )
-        except OSError as error:
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise ConfigurationError(
-                f"cannot listen on {format_address((self._host, self._port))}: {error.strerror or error}"
+                f"cannot listen on {format_address((self._host, self._port))}: {reason}"
             ) from error
 
     @property
@@ -132,10 +133,17 @@ class Server(Service):
             elif now - seen.active_at >= limits.idle_seconds:
                 log.info("closed %s: idle for %g s", connection.remote, now - seen.active_at)
                 connection.abort()
-            elif partial_bytes > limits.partial_bytes_max:
-                log.warning("closed %s: incomplete frames hold %d bytes", connection.remote, partial_bytes)
-                partial_bytes -= connection.partial_size
-                connection.abort()
+        if partial_bytes > limits.partial_bytes_max:
+            self._free_partial(partial_bytes)
+
+    def _free_partial(self, partial_bytes: int) -> None:
+        """Closes those who hold the most of incomplete frames, until all hold little enough."""
+        for connection in sorted(self._connections, key=lambda connection: -connection.partial_size):
+            if partial_bytes <= self._limits.partial_bytes_max:
+                return
+            log.warning("closed %s: incomplete frames hold %d bytes in all", connection.remote, partial_bytes)
+            partial_bytes -= connection.partial_size
+            connection.abort()
 
 
 def raise_file_limit() -> None:

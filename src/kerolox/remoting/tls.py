@@ -12,12 +12,35 @@ from kerolox.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 
-class TlsMode(Enum):
+class _AnyCase(Enum):
+    """Settings that the original reads without regard to case."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "_AnyCase | None":
+        return next((member for member in cls if member.value == str(value).lower()), None)
+
+
+class TlsMode(_AnyCase):
     """What a server does with TLS: refuse it, take either by the first byte, or take nothing else."""
 
     DISABLED = "disabled"
     PERMISSIVE = "permissive"
     ENFORCING = "enforcing"
+
+
+class ClientAuth(_AnyCase):
+    """Whether clients must show a certificate, may show one, or are not asked."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    REQUIRE = "require"
+
+
+_VERIFY_MODES = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.OPTIONAL: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRE: ssl.CERT_REQUIRED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +51,14 @@ class TlsFiles:
     key: Path
     key_password: str | None = None
     trust: Path | None = None
-    client_certificate_required: bool = False
+    client_auth: ClientAuth = ClientAuth.NONE
 
 
 class ServerTls:
     """The context for new connections, loaded anew when one of its files has changed."""
 
     def __init__(self, files: TlsFiles) -> None:
-        if files.client_certificate_required and files.trust is None:
+        if files.client_auth is ClientAuth.REQUIRE and files.trust is None:
             raise ConfigurationError("tls.server.need.client.auth=require needs tls.server.trustCertPath")
         self._files = files
         self._stamp = self._current_stamp()
@@ -64,8 +87,7 @@ class ServerTls:
         context.options |= ssl.OP_NO_RENEGOTIATION
         # Without a password, OpenSSL would ask for that of an encrypted key on the terminal.
         context.load_cert_chain(files.certificate, files.key, files.key_password or "")
-        if files.trust is not None:
-            context.verify_mode = ssl.CERT_REQUIRED if files.client_certificate_required else ssl.CERT_OPTIONAL
+        context.verify_mode = _VERIFY_MODES[files.client_auth]
         return context
 
     def _current_stamp(self) -> tuple[tuple[int, int, int] | None, ...]:

@@ -10,15 +10,22 @@ from typing import Any, Self
 
 from kerolox.errors import ConfigurationError
 
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+
 
 def named(key: str, default: Any) -> Any:
     """Declares a field whose key is not its name in camelCase."""
     return dataclasses.field(default=default, metadata={"key": key})
 
 
-def changeable(default: Any) -> Any:
-    """Declares a field that an operator may change over the wire while the process runs."""
-    return dataclasses.field(default=default, metadata={"changeable": True})
+def bounded(default: int, low: int, high: int) -> Any:
+    """Declares a number with bounds of its own."""
+    return dataclasses.field(default=default, metadata={"bounds": (low, high)})
+
+
+def changeable(default: Any, low: int = INT_MIN, high: int = INT_MAX) -> Any:
+    """Declares a flag or a number that an operator may change over the wire while the process runs."""
+    return dataclasses.field(default=default, metadata={"changeable": True, "bounds": (low, high)})
 
 
 def camel(name: str) -> str:
@@ -52,7 +59,7 @@ class Properties:
         keys = self.keys()
         hints = typing.get_type_hints(type(self))
         known = {
-            keys[key].name: _value(key, hints[keys[key].name], text.strip())
+            keys[key].name: _value(key, keys[key], hints[keys[key].name], text.strip())
             for key, text in properties.items()
             if key in keys
         }
@@ -65,7 +72,7 @@ class Properties:
         return dict(sorted((declared | self.extra).items()))
 
 
-def _value(key: str, kind: Any, text: str) -> Any:
+def _value(key: str, field: "dataclasses.Field[Any]", kind: Any, text: str) -> Any:
     if isinstance(kind, types.UnionType):
         kind = next(member for member in kind.__args__ if member is not types.NoneType)
         if not text:
@@ -75,6 +82,8 @@ def _value(key: str, kind: Any, text: str) -> Any:
             return {"true": True, "false": False}[text.lower()]
         if kind is Path:
             return Path(text).expanduser()
+        if kind is int:
+            return _number(key, text, *field.metadata.get("bounds", (INT_MIN, INT_MAX)))
         return kind(text)
     except (ValueError, KeyError) as error:
         if kind is bool:
@@ -84,6 +93,14 @@ def _value(key: str, kind: Any, text: str) -> Any:
         else:
             wanted = f"a value of type {kind.__name__}"
         raise ConfigurationError(f"{key}={text!r} cannot be used: expected {wanted}") from error
+
+
+def _number(key: str, text: str, low: int, high: int) -> int:
+    # A number of more digits than these is out of any bounds, and slow to read.
+    value = int(text) if len(text) < 20 else high + 1
+    if not low <= value <= high:
+        raise ConfigurationError(f"{key}={text[:40]!r} cannot be used: expected a number from {low} to {high}")
+    return value
 
 
 def _text(value: Any) -> str:

@@ -24,7 +24,12 @@ DIALECT_SIZE_MAX = 256 * 1024
 # References to references grow without end; Java only shares what it would otherwise write twice.
 REFERENCED_SIZE_MAX = 100_000
 
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
+REFERENCE_LENGTH_MAX = 256
+
+# All that msgspec raises over bytes it cannot make sense of.
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
+
+_INTEGER_KEY = re.compile(rb"(?<=[{,])(-?[0-9]+)(?=:)")
 
 
 def decode(data: bytes, kind: type[T]) -> T:
@@ -32,16 +37,31 @@ def decode(data: bytes, kind: type[T]) -> T:
     try:
         # A dollar is rare and found fast; what it may begin is looked for only then.
         if b"$" not in data or b'"$ref"' not in data:
-            value: T = _decoder(cast("Hashable", kind)).decode(data)
-            return value
-    except msgspec.ValidationError as error:
+            return _decode_standard(data, kind)
+        return msgspec.convert(parse(data), kind, strict=False, str_keys=True)
+    except DECODE_ERRORS as error:
         raise ProtocolError(f"not a {kind.__name__}: {error}") from error
-    except _DECODE_ERRORS:
+
+
+def _decode_standard(data: bytes, kind: type[T]) -> T:
+    value: T
+    decoder = _decoder(cast("Hashable", kind))
+    try:
+        value = decoder.decode(data)
+        return value
+    except msgspec.ValidationError:
+        raise
+    except DECODE_ERRORS:
         pass
     try:
+        # Unquoted integer keys are the dialect's most frequent trait. Where such a key is part of a text, quoting
+        # it breaks the text in two, and the document is left to the reader of the dialect.
+        value = decoder.decode(_INTEGER_KEY.sub(rb'"\1"', data))
+        return value
+    except msgspec.ValidationError:
+        raise
+    except DECODE_ERRORS:
         return msgspec.convert(parse(data), kind, strict=False, str_keys=True)
-    except _DECODE_ERRORS as error:
-        raise ProtocolError(f"not a {kind.__name__}: {error}") from error
 
 
 def encode(value: Any, *, strict: bool = False) -> bytes:
@@ -238,7 +258,7 @@ def _without_references(value: Any, root: Any, depth: int, count: Iterator[int])
 
 
 def _at(root: Any, path: str) -> Any:
-    if not path.startswith("$"):
+    if not path.startswith("$") or len(path) > REFERENCE_LENGTH_MAX:
         return None
     found = root
     for name, index in re.findall(r"\.((?:[^.\[\\]|\\.)+)|\[(\d+)\]", path[1:]):

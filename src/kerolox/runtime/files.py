@@ -1,6 +1,7 @@
 """The one place where bytes reach the disk, so that tests can record, fail and tear what is written."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Protocol
 
@@ -8,8 +9,31 @@ BACKUP_SUFFIX = ".bak"
 TEMPORARY_SUFFIX = ".tmp"
 
 
+class File(Protocol):
+    """An open file, written and read at offsets. Reading past its end gives less than was asked for."""
+
+    path: Path
+
+    def read(self, offset: int, size: int) -> bytes: ...
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Writes all of `data`, or raises OSError; how much of it is there then is anybody's guess."""
+
+    def sync(self) -> None:
+        """Makes what was written survive a power cut. Once it has failed, it must not be trusted again."""
+
+    def allocate(self, size: int) -> None:
+        """Makes the file `size` bytes long, with room for all of them; OSError if the disk has none."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def size(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
 class Disk(Protocol):
-    """The primitive operations; each one is a point at which a machine may stop."""
+    """The primitive operations; each one that changes something is a point at which a machine may stop."""
 
     def read(self, path: Path) -> bytes | None:
         """Returns the whole file, or None if there is none."""
@@ -22,6 +46,49 @@ class Disk(Protocol):
 
     def rename(self, source: Path, target: Path) -> None: ...
 
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """Opens for reading and writing; FileNotFoundError if it is not there and not to be created."""
+
+    def remove(self, path: Path) -> None: ...
+
+    def make_directory(self, path: Path) -> None:
+        """Makes the directory and what is missing above it."""
+
+    def names(self, directory: Path) -> list[str]:
+        """Returns what is in a directory, sorted; nothing if there is no such directory."""
+
+    def used_ratio(self, path: Path) -> float:
+        """Returns how full the disk is that holds `path`, from 0 to 1."""
+
+
+class RealFile:
+    def __init__(self, path: Path, flags: int) -> None:
+        self.path = path
+        self._descriptor = os.open(path, flags, 0o644)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, offset)
+
+    def write(self, offset: int, data: bytes) -> None:
+        written = os.pwrite(self._descriptor, data, offset)
+        while written < len(data):
+            written += os.pwrite(self._descriptor, data[written:], offset + written)
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def allocate(self, size: int) -> None:
+        os.posix_fallocate(self._descriptor, 0, size)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
 
 class RealDisk:
     def read(self, path: Path) -> bytes | None:
@@ -31,7 +98,10 @@ class RealDisk:
             return None
 
     def write(self, path: Path, data: bytes) -> None:
-        path.write_bytes(data)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, _mode(path))
+            file.write(data)
 
     def sync(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY)
@@ -42,6 +112,34 @@ class RealDisk:
 
     def rename(self, source: Path, target: Path) -> None:
         source.rename(target)
+
+    def open(self, path: Path, *, create: bool = False) -> RealFile:
+        return RealFile(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0))
+
+    def remove(self, path: Path) -> None:
+        path.unlink()
+
+    def make_directory(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def names(self, directory: Path) -> list[str]:
+        try:
+            return sorted(path.name for path in directory.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def used_ratio(self, path: Path) -> float:
+        usage = shutil.disk_usage(path)
+        return (usage.total - usage.free) / usage.total
+
+
+def _mode(path: Path) -> int:
+    """Returns the permissions of the file that this one is, will be, or is the backup of."""
+    base = path.with_name(path.name.removesuffix(TEMPORARY_SUFFIX).removesuffix(BACKUP_SUFFIX))
+    try:
+        return base.stat().st_mode & 0o777
+    except FileNotFoundError:
+        return 0o644
 
 
 def replace_whole(disk: Disk, path: Path, data: bytes) -> None:

@@ -4,6 +4,7 @@ import msgspec
 
 from kerolox.codes import CURRENT_VERSION
 from kerolox.errors import ProtocolError
+from kerolox.runtime.fastjson import DECODE_ERRORS
 from kerolox.wire import binary
 from kerolox.wire.frames import FRAME_SIZE_MAX, PREFIX, Frame
 from kerolox.wire.header import ExtFields, ext_text
@@ -12,9 +13,6 @@ from kerolox.wire.integers import Int32
 JSON, BINARY = 0, 1
 
 ANSWER_BIT, ONEWAY_BIT = 1, 2
-
-# All that msgspec raises over bytes it cannot make sense of.
-DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
 
 _NO_FIELDS = msgspec.Raw()
 

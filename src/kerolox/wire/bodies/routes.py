@@ -15,6 +15,12 @@ class QueueData(Body, gc=False):
     write_queue_nums: Int32 = 0
     perm: Int32 = 0
     topic_sys_flag: Int32 = 0
+    # How releases before 4.9 spelled it; taken over, and not written.
+    topic_syn_flag: Int32 | None = None
+
+    def __post_init__(self) -> None:
+        if self.topic_syn_flag is not None:
+            self.topic_sys_flag, self.topic_syn_flag = self.topic_syn_flag, None
 
 
 class BrokerData(Body):
