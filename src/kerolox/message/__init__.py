@@ -1,0 +1,1 @@
+"""A message in memory and as a record in bytes: the store writes it, clients read it."""

@@ -1,0 +1,218 @@
+"""A message as a record in bytes: in the commit log, in answers to pulls, between brokers.
+
+ 0  int32  size of the record         36  int32  sysFlag
+ 4  int32  magic                      40  int64  born timestamp
+ 8  int32  CRC of the body            48  8, 20  born host: ip, port as int32
+12  int32  queue id                       int64  store timestamp
+16  int32  flag                           8, 20  store host
+20  int64  queue offset                   int32  reconsume times
+28  int64  physical offset                int64  prepared transaction offset
+
+then, each with its length before it, the body (int32), the topic (int8, or int16 by the second magic) and the
+properties (int16). How long the hosts are stands in sysFlag.
+"""
+
+import functools
+import struct
+import zlib
+from typing import Final, TypeAlias
+
+from kerolox.message import sysflag
+from kerolox.message.errors import MessageIllegal, RecordError
+from kerolox.message.hosts import IPV4_HOST_SIZE
+from kerolox.message.message import CRC_MASK, Message
+
+MAGIC_V1: Final = 0xDAA320A7
+# The length of the topic has two bytes. Clients before 5.1 cannot read it.
+MAGIC_V2: Final = 0xDAA320AB
+# What fills a file of the commit log after its last record.
+BLANK_MAGIC: Final = 0xCBD43194
+
+BODY_SIZE_MAX: Final = 4 * 1024 * 1024
+PROPERTIES_SIZE_MAX: Final = 0x7FFF
+TOPIC_SIZE_MAX: Final = 127
+# Topics that are named after a group.
+GROUP_TOPIC_SIZE_MAX: Final = 255
+BLANK_SIZE_MIN: Final = 8
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_GROUP_TOPICS = ("%RETRY%", "%DLQ%")
+_SIZE_AND_MAGIC = struct.Struct(">II")
+_SHORT = struct.Struct(">h")
+_LONG = struct.Struct(">q")
+_TWO_LONGS = struct.Struct(">qq")
+
+_QUEUE_OFFSET_AT: Final = 20
+# The byte of sysFlag that says how long the hosts are.
+HOSTS_AT: Final = 39
+_STORE_TIMESTAMP_AT: Final = 56
+_STORE_TIMESTAMP_AT_V6: Final = 68
+
+# All up to the body, by the two bits of sysFlag: both hosts IPv4, born host IPv6, store host IPv6, both IPv6.
+_HEADS = tuple(struct.Struct(f">IIIiiqqiq{born}sq{store}siqi") for born, store in ((8, 8), (20, 8), (8, 20), (20, 20)))
+
+
+def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
+    """Returns the record; MessageIllegal where it would not fit. How long the hosts are decides over their flags."""
+    body, properties = message.body, message.properties
+    body_size, properties_size = len(body), len(properties)
+    if body_size > body_size_max:
+        raise MessageIllegal(f"body of {body_size} bytes, at most {body_size_max} allowed")
+    if properties_size > PROPERTIES_SIZE_MAX:
+        raise MessageIllegal(f"properties of {properties_size} bytes, at most {PROPERTIES_SIZE_MAX} allowed")
+    magic, topic = _packed_topic(message.topic)
+    born_host, store_host = message.born_host, message.store_host
+    hosts = (len(born_host) != IPV4_HOST_SIZE) | (len(store_host) != IPV4_HOST_SIZE) << 1
+    head = _HEADS[hosts]
+    try:
+        packed = head.pack(
+            head.size + body_size + len(topic) + 2 + properties_size,
+            magic,
+            zlib.crc32(body) & CRC_MASK,
+            message.queue_id,
+            message.flag,
+            message.queue_offset,
+            message.physical_offset,
+            message.sys_flag & ~sysflag.HOSTS_MASK | hosts << 4,
+            message.born_timestamp,
+            born_host,
+            message.store_timestamp,
+            store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            body_size,
+        )
+    except struct.error as error:
+        raise MessageIllegal(f"a number is too large for a record: {error}") from error
+    return bytearray().join((packed, body, topic, _SHORT.pack(properties_size), properties))
+
+
+@functools.lru_cache(maxsize=8192)
+def _packed_topic(topic: str) -> tuple[int, bytes]:
+    """Returns the magic that the topic calls for, and the topic with its length before it."""
+    try:
+        data = topic.encode()
+    except UnicodeEncodeError as error:
+        raise MessageIllegal(f"topic {topic!r} is no text") from error
+    size_max = GROUP_TOPIC_SIZE_MAX if topic.startswith(_GROUP_TOPICS) else TOPIC_SIZE_MAX
+    if len(data) > size_max:
+        raise MessageIllegal(f"topic of {len(data)} bytes, at most {size_max} allowed: {topic[:300]!r}")
+    if len(data) <= TOPIC_SIZE_MAX:
+        return MAGIC_V1, bytes((len(data),)) + data
+    return MAGIC_V2, _SHORT.pack(len(data)) + data
+
+
+def stamp(record: bytearray, queue_offset: int, physical_offset: int, store_timestamp: int, at: int = 0) -> None:
+    """Writes into a record what is known only when its place in the log is."""
+    _TWO_LONGS.pack_into(record, at + _QUEUE_OFFSET_AT, queue_offset, physical_offset)
+    is_v6 = record[at + HOSTS_AT] & sysflag.BORN_HOST_V6
+    _LONG.pack_into(record, at + (_STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT), store_timestamp)
+
+
+def blank(size: int) -> bytes:
+    """Returns the beginning of a blank record that stands for `size` bytes; what follows it is not read."""
+    assert size >= BLANK_SIZE_MIN
+    return _SIZE_AND_MAGIC.pack(size, BLANK_MAGIC)
+
+
+def size_and_magic(buffer: Buffer, at: int = 0) -> tuple[int, int]:
+    """Returns what the first eight bytes say, whether or not they make sense."""
+    try:
+        size, magic = _SIZE_AND_MAGIC.unpack_from(buffer, at)
+    except struct.error as error:
+        raise RecordError(f"record at {at} is cut off: {len(buffer) - at} bytes, at least 8 needed") from error
+    return size, magic
+
+
+def decode_all(buffer: Buffer, *, check_crc: bool = False) -> list[Message]:
+    """Returns the messages of records that lie one after the other."""
+    messages: list[Message] = []
+    at, end = 0, len(buffer)
+    while at < end:
+        messages.append(decode(buffer, at, check_crc=check_crc))
+        at += size_and_magic(buffer, at)[0]
+    return messages
+
+
+def decode(buffer: Buffer, at: int = 0, *, check_crc: bool = False) -> Message:
+    """Returns the message of the record at `at`, or raises RecordError; what follows the record is not looked at."""
+    try:
+        head = _HEADS[buffer[at + HOSTS_AT] >> 4 & 3]
+        (
+            size,
+            magic,
+            crc,
+            queue_id,
+            flag,
+            queue_offset,
+            physical_offset,
+            sys_flag,
+            born_timestamp,
+            born_host,
+            store_timestamp,
+            store_host,
+            reconsume_times,
+            prepared_transaction_offset,
+            body_size,
+        ) = head.unpack_from(buffer, at)
+    except (IndexError, struct.error) as error:
+        raise cut_off(buffer, at) from error
+    body_start = at + head.size
+    topic, topic_end = topic_and_end(buffer, at, size, magic, body_start, body_size)
+    body = bytes(buffer[body_start : body_start + body_size])
+    if check_crc and zlib.crc32(body) & CRC_MASK != crc:
+        raise wrong_crc(at, crc, zlib.crc32(body) & CRC_MASK)
+    return Message(
+        topic,
+        body,
+        bytes(buffer[topic_end + 2 : at + size]),
+        queue_id,
+        flag,
+        sys_flag,
+        born_timestamp,
+        born_host,
+        store_timestamp,
+        store_host,
+        reconsume_times,
+        prepared_transaction_offset,
+        queue_offset,
+        physical_offset,
+    )
+
+
+def topic_and_end(buffer: Buffer, at: int, size: int, magic: int, body_start: int, body_size: int) -> tuple[str, int]:
+    """Returns the topic and where it ends, once it is sure that all parts together are as long as the record."""
+    start = body_start + body_size + 1
+    if magic == MAGIC_V2:
+        start += 1
+    elif magic != MAGIC_V1:
+        raise RecordError(f"record at {at} has magic {magic:#x}, known are {MAGIC_V1:#x} and {MAGIC_V2:#x}")
+    end = at + size
+    if end > len(buffer):
+        raise RecordError(f"record at {at} is cut off: {len(buffer) - at} of {size} bytes")
+    if body_size < 0 or start + 2 > end:
+        raise RecordError(f"record at {at} has a body of {body_size} bytes in {size}")
+    topic_size = buffer[start - 1]
+    if magic == MAGIC_V2:
+        topic_size |= buffer[start - 2] << 8
+    topic_end = start + topic_size
+    if topic_end + 2 > end or (topic_size > TOPIC_SIZE_MAX and magic == MAGIC_V1):
+        raise RecordError(f"record at {at} has a topic of {topic_size} bytes in {size}")
+    (properties_size,) = _SHORT.unpack_from(buffer, topic_end)
+    if topic_end + 2 + properties_size != end:
+        raise RecordError(
+            f"record at {at} has properties of {properties_size} bytes where {end - topic_end - 2} are left of {size}"
+        )
+    try:
+        return str(buffer[start:topic_end], "utf-8"), topic_end
+    except UnicodeDecodeError as error:
+        raise RecordError(f"record at {at} has a topic that is no text: {bytes(buffer[start:topic_end])!r}") from error
+
+
+def cut_off(buffer: Buffer, at: int) -> RecordError:
+    return RecordError(f"record at {at} is cut off: {len(buffer) - at} bytes, at least 91 needed")
+
+
+def wrong_crc(at: int, said: int, found: int) -> RecordError:
+    return RecordError(f"record at {at} has a body with CRC {found:#010x}, and says {said:#010x}")

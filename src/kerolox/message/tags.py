@@ -1,0 +1,97 @@
+"""Java's hash of text: how tags get into consume queues, and keys into the index."""
+
+import functools
+import struct
+
+_BITS = 0xFFFFFFFF
+_CHUNK = 64
+_POWERS = tuple(pow(31, exponent, 1 << 32) for exponent in range(_CHUNK + 1))
+
+# The hash is a number in base 31 whose digits may be larger than 30. Written as digits below 31 and their carries,
+# both parts are numbers that int() reads at the speed of C.
+_DIGITS = b"0123456789abcdefghijklmnopqrstu"
+_REMAINDERS = bytes(_DIGITS[byte % 31] for byte in range(256))
+_CARRIES = bytes(_DIGITS[byte // 31] for byte in range(256))
+
+# A client's unique id has 32 characters, and 20 of them are the same for all ids of a process.
+_UNIQUE_KEY_SIZE = 32
+_UNIQUE_HEAD_SIZE = 20
+_UNIQUE_TAIL_POWER = pow(31, _UNIQUE_KEY_SIZE - _UNIQUE_HEAD_SIZE, 1 << 32)
+
+# Longer texts are hashed each time, so that the caches stay small whatever is sent.
+_CACHED_SIZE_MAX = 64
+
+
+def java_hash(text: str) -> int:
+    """Returns what Java's String.hashCode does: over UTF-16 units, wrapping in 32 bits, signed."""
+    hashed = _hash_ascii(text.encode()) if text.isascii() else _hash_units(text)
+    return (hashed ^ 0x80000000) - 0x80000000
+
+
+def tags_code(tag: bytes) -> int:
+    """Returns the number that stands for a tag in a consume queue; 0 for none."""
+    return _cached_hash(tag) if len(tag) <= _CACHED_SIZE_MAX else _signed_hash(tag)
+
+
+def key_hash(topic: str, key: bytes) -> int:
+    """Returns the hash of `topic#key` as the key index has it: never negative."""
+    if len(topic) > 255:
+        prefix = _unsigned_hash(topic.encode() + b"#")
+    elif len(key) == _UNIQUE_KEY_SIZE and key.isascii():
+        # Most keys by far; only the last twelve characters differ from the one before.
+        prefix = _prefix_hash(topic, key[:_UNIQUE_HEAD_SIZE])
+        hashed = prefix * _UNIQUE_TAIL_POWER + _hash_ascii(key[_UNIQUE_HEAD_SIZE:]) & _BITS
+        return hashed if hashed < 0x80000000 else -hashed & 0x7FFFFFFF
+    else:
+        prefix = _prefix_hash(topic, b"")
+    if key.isascii():
+        hashed = prefix * _power(len(key)) + _hash_ascii(key) & _BITS
+    else:
+        text = key.decode("utf-8", "replace")
+        hashed = prefix * _power(len(text.encode("utf-16-le")) >> 1) + _hash_units(text) & _BITS
+    # Of the smallest number there is no positive form in Java, and the index takes 0 for it: so does the mask.
+    return hashed if hashed < 0x80000000 else -hashed & 0x7FFFFFFF
+
+
+@functools.lru_cache(maxsize=8192)
+def _prefix_hash(topic: str, head: bytes) -> int:
+    return _unsigned_hash(topic.encode() + b"#" + head)
+
+
+@functools.lru_cache(maxsize=8192)
+def _cached_hash(data: bytes) -> int:
+    return _signed_hash(data)
+
+
+def _signed_hash(data: bytes) -> int:
+    return (_unsigned_hash(data) ^ 0x80000000) - 0x80000000
+
+
+def _unsigned_hash(data: bytes) -> int:
+    # What is not UTF-8 is replaced, as Java does when it reads the properties.
+    return _hash_ascii(data) if data.isascii() else _hash_units(data.decode("utf-8", "replace"))
+
+
+def _hash_ascii(data: bytes) -> int:
+    size = len(data)
+    if size <= _CHUNK:
+        if not size:
+            return 0
+        return int(data.translate(_REMAINDERS), 31) + 31 * int(data.translate(_CARRIES), 31) & _BITS
+    hashed = 0
+    for start in range(0, size, _CHUNK):
+        chunk = data[start : start + _CHUNK]
+        hashed = hashed * _POWERS[len(chunk)] + _hash_ascii(chunk) & _BITS
+    return hashed
+
+
+def _hash_units(text: str) -> int:
+    data = text.encode("utf-16-le", "surrogatepass")
+    hashed = 0
+    for (unit,) in struct.iter_unpack("<H", data):
+        hashed = hashed * 31 + unit & _BITS
+    return hashed
+
+
+def _power(exponent: int) -> int:
+    return _POWERS[exponent] if exponent <= _CHUNK else pow(31, exponent, 1 << 32)

@@ -1,0 +1,64 @@
+"""Batches, byte by byte."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kerolox.message import batch
+from kerolox.message.batch import Part
+from kerolox.message.errors import MessageIllegal, RecordError
+from tests.message.examples import int32
+
+HELLO = bytes.fromhex("00000025 00000000 00000000 00000000 00000005 68656C6C6F 000A 54414753015461674102")
+
+parts = st.lists(st.builds(Part, st.binary(max_size=40), st.binary(max_size=40), int32), max_size=5)
+
+
+def test_every_byte_has_its_place() -> None:
+    assert batch.encode([Part(b"hello", b"TAGS\x01TagA\x02")]) == HELLO
+    assert batch.decode(HELLO) == [Part(b"hello", b"TAGS\x01TagA\x02")]
+
+
+@given(parts)
+def test_a_batch_is_taken_apart_again(some: list[Part]) -> None:
+    for kind in (bytes, bytearray, memoryview):
+        assert batch.decode(kind(batch.encode(some))) == some
+
+
+def test_magic_and_checksum_are_not_read() -> None:
+    assert batch.decode(HELLO[:4] + b"abcdefgh" + HELLO[12:]) == batch.decode(HELLO)
+
+
+@pytest.mark.parametrize("size", [size for size in range(1, 2 * len(HELLO)) if size != len(HELLO)])
+def test_a_batch_cut_anywhere_else_than_between_its_parts_is_refused(size: int) -> None:
+    with pytest.raises(RecordError, match=f"part {size // len(HELLO)} of a batch is cut off"):
+        batch.decode((HELLO + HELLO)[:size])
+
+
+@pytest.mark.parametrize("at", [0, 16, 25])
+@pytest.mark.parametrize("number", [0, 1, 21, 36, 38, 0x7FFF, -1, -0x8000])
+def test_a_length_that_lies_is_refused(at: int, number: int) -> None:
+    width = ">h" if at == 25 else ">i"
+    lying = bytearray(HELLO + HELLO)
+    struct.pack_into(width, lying, at, number)
+
+    with pytest.raises(RecordError, match="part 0 of a batch"):
+        batch.decode(lying)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_but_a_record_error(data: bytes) -> None:
+    for sized in (data, struct.pack(">i", len(data) + 4) + data):
+        try:
+            batch.decode(sized)
+        except RecordError:
+            continue
+
+
+def test_properties_that_are_too_long_are_refused() -> None:
+    with pytest.raises(MessageIllegal, match="properties of 32768 bytes, at most 32767 allowed"):
+        batch.encode([Part(b"", b"p" * 32768)])

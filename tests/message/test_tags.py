@@ -1,0 +1,87 @@
+"""Java's hash of text, against Java's own numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kerolox.message.tags import java_hash, key_hash, tags_code
+
+VECTORS = {
+    "": 0,
+    "a": 97,
+    "*": 42,
+    "TagA": 2598919,
+    "TagB": 2598920,
+    "TagC": 2598921,
+    "中文": 646394,
+    "%RETRY%g": 1875847589,
+    "polygenelubricants": -2147483648,
+}
+texts = st.one_of(
+    st.text(max_size=200),
+    st.text("abcXYZ0189%-_ ", max_size=300),
+    st.text("0123456789ABCDEF", min_size=32, max_size=32),
+)
+
+
+def slowly(text: str) -> int:
+    """The definition, step by step."""
+    units = text.encode("utf-16-be")
+    hashed = 0
+    for at in range(0, len(units), 2):
+        hashed = (31 * hashed + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    return hashed - 2**32 if hashed >= 2**31 else hashed
+
+
+@pytest.mark.parametrize(("text", "hashed"), VECTORS.items())
+def test_a_hash_is_the_one_of_java(text: str, hashed: int) -> None:
+    assert java_hash(text) == hashed
+    assert tags_code(text.encode()) == hashed
+
+
+@given(texts)
+def test_every_hash_follows_the_definition(text: str) -> None:
+    assert java_hash(text) == slowly(text)
+    assert tags_code(text.encode()) == slowly(text)
+
+
+@pytest.mark.parametrize("size", [63, 64, 65, 128, 129, 5000])
+def test_long_texts_are_hashed_in_pieces_to_the_same_number(size: int) -> None:
+    text = ("0123456789~" * 500)[:size]
+
+    assert java_hash(text) == slowly(text)
+    assert tags_code(text.encode()) == slowly(text)
+    assert key_hash("topic", text.encode()) == abs(slowly("topic#" + text))
+
+
+@given(texts, texts)
+def test_a_key_is_hashed_with_its_topic_and_never_negative(topic: str, key: str) -> None:
+    assert key_hash(topic, key.encode()) == abs(slowly(f"{topic}#{key}"))
+
+
+def test_the_hash_that_has_no_positive_form_is_zero() -> None:
+    prefix = slowly("t#")
+    wanted = (2**31 - prefix * 31**8) % 2**32
+    key = _text_with_hash(wanted, 8)
+
+    assert slowly(f"t#{key}") == -(2**31)
+    assert key_hash("t", key.encode()) == 0
+
+
+def _text_with_hash(hashed: int, size: int) -> str:
+    """Returns a text of that many characters with that hash: its digits in base 31, moved up to printable ones."""
+    moved = sum(64 * 31**power for power in range(size))
+    rest = (hashed - moved) % 2**32
+    digits = []
+    for _ in range(size):
+        rest, digit = divmod(rest, 31)
+        digits.append(chr(64 + digit))
+    assert rest == 0
+    return "".join(reversed(digits))
+
+
+def test_what_is_not_utf8_is_replaced_as_java_does() -> None:
+    assert tags_code(b"a\xffb") == java_hash("a\ufffdb")
+    assert key_hash("t", b"a\xffb") == abs(java_hash("t#a\ufffdb"))
