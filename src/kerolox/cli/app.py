@@ -1,15 +1,34 @@
 """`kerolox`: one command, with a subcommand for each thing it can be."""
 
+import importlib
+
 import click
 
 import kerolox
-from kerolox.cli.namesrv import namesrv
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class LazyGroup(click.Group):
+    """Imports a subcommand when it is asked for: a NameServer should not carry what a store needs."""
+
+    def __init__(self, *args: object, modules: dict[str, str], **options: object) -> None:
+        super().__init__(*args, **options)  # type: ignore[arg-type]
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._modules:
+            return None
+        command: click.Command = getattr(importlib.import_module(self._modules[cmd_name]), cmd_name)
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    modules={"namesrv": "kerolox.cli.namesrv", "store": "kerolox.cli.store"},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(kerolox.__version__, message="kerolox %(version)s")
 def main() -> None:
     """Apache RocketMQ for people who work in Python."""
-
-
-main.add_command(namesrv)

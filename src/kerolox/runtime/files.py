@@ -52,7 +52,7 @@ class Disk(Protocol):
     def remove(self, path: Path) -> None: ...
 
     def make_directory(self, path: Path) -> None:
-        """Makes the directory and what is missing above it."""
+        """Makes the directory and what is missing above it, so that they survive a power cut."""
 
     def names(self, directory: Path) -> list[str]:
         """Returns what is in a directory, sorted; nothing if there is no such directory."""
@@ -120,7 +120,10 @@ class RealDisk:
         path.unlink()
 
     def make_directory(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        missing = [directory for directory in (path, *path.parents) if not directory.exists()]
+        for directory in reversed(missing):
+            directory.mkdir(exist_ok=True)
+            self.sync(directory.parent)
 
     def names(self, directory: Path) -> list[str]:
         try:

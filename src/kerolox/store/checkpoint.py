@@ -1,0 +1,88 @@
+"""The checkpoint: up to when log, queues and index are known to be on the disk.
+
+int64  store time of the last durable record        int64  of the last that queues have durably
+int64  of the last that the index has durably       int64  up to where a master has flushed (5.x)
+int64  up to where the log is confirmed (5.x)       and nothing up to 4096 bytes
+"""
+
+import struct
+from pathlib import Path
+
+from kerolox.runtime.files import Disk, File
+
+FILE_SIZE = 4096
+
+_FIELDS = struct.Struct(">qqqqqq")
+# Records of one moment are not stored in the order of their times to the millisecond.
+_MARGIN_MILLIS = 3000
+
+
+class Checkpoint:
+    """Its members are changed as things become durable, and reach the disk with `flush`."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self._disk = disk
+        self._path = path
+        self._file: File | None = None
+        self.log_timestamp = 0
+        self.queues_timestamp = 0
+        self.index_timestamp = 0
+        self.master_flushed_offset = 0
+        self.confirmed_offset = 0
+        self.queues_physical_offset = 0
+
+    def load(self) -> None:
+        """Reads the file. What is not there counts as 0, which is always safe: more is read again."""
+        content = self._disk.read(self._path) or b""
+        (
+            self.log_timestamp,
+            self.queues_timestamp,
+            self.index_timestamp,
+            self.master_flushed_offset,
+            self.confirmed_offset,
+            self.queues_physical_offset,
+        ) = _FIELDS.unpack(content[: _FIELDS.size].ljust(_FIELDS.size, b"\0"))
+
+    @property
+    def min_timestamp(self) -> int:
+        """Records stored up to this moment are durable in the log and in the queues."""
+        return max(0, min(self.log_timestamp, self.queues_timestamp) - _MARGIN_MILLIS)
+
+    @property
+    def min_timestamp_index(self) -> int:
+        """Records stored up to this moment are durable in the index, too."""
+        return min(self.min_timestamp, self.index_timestamp)
+
+    def flush(self) -> None:
+        """Makes the members durable; OSError if they are not. May run in a thread."""
+        content = _FIELDS.pack(
+            self.log_timestamp,
+            self.queues_timestamp,
+            self.index_timestamp,
+            self.master_flushed_offset,
+            self.confirmed_offset,
+            self.queues_physical_offset,
+        )
+        if self._file is None:
+            self._file = self._open()
+        # All of them lie in one sector, of which a disk writes all or nothing.
+        self._file.write(0, content)
+        self._file.sync()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> File:
+        file = self._disk.open(self._path, create=True)
+        try:
+            size = file.size()
+            if size < FILE_SIZE:
+                file.write(size, bytes(FILE_SIZE - size))
+            file.sync()
+            self._disk.sync(self._path.parent)
+        except OSError:
+            file.close()
+            raise
+        return file

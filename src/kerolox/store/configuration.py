@@ -1,0 +1,43 @@
+"""The store's settings, under the keys of RocketMQ's MessageStoreConfig."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from kerolox.runtime.configuration import Properties
+
+
+class FlushDiskType(Enum):
+    """When a sender is told that its message is stored: when it is written, or when it is durable."""
+
+    ASYNC_FLUSH = "ASYNC_FLUSH"
+    SYNC_FLUSH = "SYNC_FLUSH"
+
+
+@dataclass(slots=True)
+class StoreConfig(Properties):
+    store_path_root_dir: Path = field(default_factory=lambda: Path.home() / "store")
+    # Below the root unless set.
+    store_path_commit_log: Path | None = None
+
+    mapped_file_size_commit_log: int = 1024 * 1024 * 1024
+    mapped_file_size_consume_queue: int = 300_000 * 20
+    max_message_size: int = 4 * 1024 * 1024
+
+    flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH
+    flush_interval_commit_log: int = 500
+    sync_flush_timeout: int = 5000
+    flush_interval_consume_queue: int = 1000
+
+    message_index_enable: bool = True
+    max_hash_slot_num: int = 5_000_000
+    max_index_num: int = 5_000_000 * 4
+
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+
+    # A bound the original does not have: more files than these are closed and opened again on demand.
+    open_files_max: int = 4000
+
+    @property
+    def commit_log_directory(self) -> Path:
+        return self.store_path_commit_log or self.store_path_root_dir / "commitlog"

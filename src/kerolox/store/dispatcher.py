@@ -1,0 +1,99 @@
+"""Follows the commit log: an entry in the queue, the keys in the index, a wake-up for who waits."""
+
+import logging
+from collections.abc import Mapping
+
+from kerolox.message import names, sysflag
+from kerolox.message.peek import Peek, peek
+from kerolox.message.properties import find, mark
+from kerolox.message.record import BLANK_MAGIC, size_and_magic
+from kerolox.store.arrivals import Arrivals
+from kerolox.store.commit_log import CommitLog
+from kerolox.store.delays import SCHEDULE_TOPIC, due_timestamp
+from kerolox.store.errors import NotStorable
+from kerolox.store.key_index import KeyIndex
+from kerolox.store.queues import Queues
+from kerolox.store.reader import Damage
+
+log = logging.getLogger(__name__)
+
+_DELAY_MARK = mark(names.DELAY)
+_CHUNK_SIZE = 256 * 1024
+
+
+class Dispatcher:
+    """What it has not yet dispatched nobody can see."""
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        queues: Queues,
+        index: KeyIndex | None,
+        arrivals: Arrivals,
+        delay_levels: Mapping[int, int],
+    ) -> None:
+        self._log = commit_log
+        self._queues = queues
+        self._index = index
+        self._arrivals = arrivals
+        self._delay_levels = delay_levels
+        # Up to here the log has been dispatched.
+        self.offset = 0
+        # The store time of the last record that was.
+        self.timestamp = 0
+        # Ranges that hold no record, by where they begin.
+        self.damages: dict[int, Damage] = {}
+
+    def load(self, offset: int) -> None:
+        self.offset = offset
+
+    def follow(self, end_offset: int) -> None:
+        """Dispatches the log up to `end_offset`, which is the end of a record."""
+        while self.offset < end_offset:
+            damage = self.damages.get(self.offset)
+            if damage is not None:
+                self.offset = damage.end_offset
+                continue
+            chunk = self._log.read(self.offset, min(_CHUNK_SIZE, end_offset - self.offset))
+            size, magic = size_and_magic(chunk)
+            if magic == BLANK_MAGIC:
+                self.offset = self._log.next_file(self.offset)
+            elif size > len(chunk):
+                self.dispatch(peek(self._log.read(self.offset, size)))
+            else:
+                self._dispatch_chunk(chunk)
+
+    def _dispatch_chunk(self, chunk: bytes) -> None:
+        """Dispatches the records that are whole in a chunk, up to one that is not, a blank or a damage."""
+        at, end = 0, len(chunk)
+        while at + 8 <= end and self.offset not in self.damages:
+            size, magic = size_and_magic(chunk, at)
+            if magic == BLANK_MAGIC or at + size > end:
+                return
+            self.dispatch(peek(chunk, at))
+            at += size
+
+    def dispatch(self, record: Peek) -> None:
+        """Makes one record known; doing so again changes nothing."""
+        if sysflag.is_queued(record.sys_flag):
+            tags_code = record.tags_code
+            if record.topic == SCHEDULE_TOPIC:
+                level = find(record.properties, _DELAY_MARK)
+                if level.isdigit():
+                    tags_code = due_timestamp(self._delay_levels, int(level), record.store_timestamp)
+            self._enter(record, tags_code)
+        if self._index is not None and sysflag.transaction_type(record.sys_flag) != sysflag.ROLLBACK:
+            keys = [key for key in (record.unique_key, *record.keys.split(b" ")) if key]
+            if keys:
+                self._index.put(record.topic, keys, record.physical_offset, record.store_timestamp)
+        self.offset = record.physical_offset + record.size
+        self.timestamp = record.store_timestamp
+        self._arrivals.notify(record.topic, record.queue_id)
+
+    def _enter(self, record: Peek, tags_code: int) -> None:
+        try:
+            queue = self._queues.find(record.topic, record.queue_id)
+        except NotStorable as error:
+            log.error("record at %d: %s", record.physical_offset, error)
+        else:
+            queue.append(record.queue_offset, record.physical_offset, record.size, tags_code)

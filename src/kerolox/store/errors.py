@@ -1,0 +1,31 @@
+"""What can be wrong with a store."""
+
+from kerolox.errors import KeroloxError
+
+
+class StoreError(KeroloxError):
+    """The root of what the store raises."""
+
+
+class StoreDamaged(StoreError):
+    """Files that cannot be a store of ours or of RocketMQ's; the message says which, and what is wrong with it."""
+
+
+class StoreReadOnly(StoreError):
+    """Nothing more is accepted: a sync has failed, or the store was opened for reading only."""
+
+
+class SyncFailed(StoreReadOnly):
+    """It is not known which of the last writes would survive a power cut."""
+
+
+class StoreFull(StoreError):
+    """The disk has no room; reading goes on, and writing again when there is."""
+
+
+class NotStorable(StoreError):
+    """Too large for a file of the commit log, or of a topic that cannot be the name of a directory."""
+
+
+class OffsetExpired(StoreError):
+    """What was at this offset existed and is gone."""

@@ -1,0 +1,114 @@
+"""What is found when a store is opened, and how log, queues and index are brought to agree."""
+
+import logging
+import struct
+from dataclasses import dataclass, field
+from functools import partial
+
+from kerolox.message.peek import Peek
+from kerolox.store.checkpoint import Checkpoint
+from kerolox.store.consume_queue import Entry
+from kerolox.store.dispatcher import Dispatcher
+from kerolox.store.key_index import KeyIndex
+from kerolox.store.queues import Queues
+from kerolox.store.reader import Damage, Scan
+from kerolox.store.segments import Segments
+
+log = logging.getLogger(__name__)
+
+# The size of a record, and the queue offset that it says it has.
+_SIZE_AND_QUEUE_OFFSET = struct.Struct(">i16xq")
+# After a clean stop so many of the last files are read again, as the original does.
+_FILES_READ_AFTER_CLEAN_STOP = 3
+# So many entries may wait in memory.
+_RECORDS_BETWEEN_FLUSHES = 100_000
+_ZEROS = bytes(64 * 1024)
+
+
+@dataclass(slots=True)
+class Recovered:
+    """The end of the log, and what was wrong with it."""
+
+    end_offset: int
+    records: int = 0
+    # Between good records: neither served nor cut.
+    damages: list[Damage] = field(default_factory=list)
+    # After the last good record: cut.
+    torn: Damage | None = None
+
+
+def recover(
+    segments: Segments,
+    dispatcher: Dispatcher,
+    queues: Queues,
+    index: KeyIndex | None,
+    checkpoint: Checkpoint,
+    *,
+    is_clean: bool,
+    is_index_whole: bool = True,
+) -> Recovered:
+    """Reads the end of the log, dispatches what queues and index lack, and cuts what they have too much."""
+    start = _start(segments, checkpoint, is_clean=is_clean)
+    if index is not None and not is_index_whole:
+        start = min(start, segments.start_of(max(index.end_physical_offset, segments.first_offset)))
+    if is_clean and not len(queues):
+        # Somebody has removed them, so that they are made again.
+        start = segments.first_offset
+    if not is_clean:
+        # What was written last may have reached the disk in any order: it is made again from the log.
+        for queue in queues:
+            queue.cut(start, partial(_is_known, segments))
+    scan = Scan(segments)
+    recovered = Recovered(start)
+    for record, _ in scan.records(start):
+        dispatcher.dispatch(record)
+        recovered.records += 1
+        if recovered.records % _RECORDS_BETWEEN_FLUSHES == 0:
+            for queue in queues:
+                queue.flush()
+    recovered.end_offset = scan.end_offset
+    recovered.damages, recovered.torn = scan.damages, scan.torn
+    if scan.torn is not None:
+        _cut(segments, scan.torn)
+    for queue in queues:
+        queue.cut(recovered.end_offset)
+        queue.delete_before(segments.first_offset)
+    if index is not None and index.end_physical_offset >= recovered.end_offset:
+        index.cut(recovered.end_offset)
+    for damage in recovered.damages:
+        log.error("no record from %d to %d of the commit log: %s", *damage)
+    dispatcher.damages = {damage.offset: damage for damage in recovered.damages}
+    dispatcher.load(recovered.end_offset)
+    return recovered
+
+
+def _start(segments: Segments, checkpoint: Checkpoint, *, is_clean: bool) -> int:
+    """Returns where reading must begin: before it everything is durable, in the log and in the queues."""
+    starts = segments.starts
+    if is_clean:
+        return starts[-_FILES_READ_AFTER_CLEAN_STOP:][0] if starts else 0
+    for start in reversed(starts):
+        first = Scan(segments).record_at(start)
+        if isinstance(first, Peek) and 0 < first.store_timestamp <= checkpoint.min_timestamp:
+            return start
+    return segments.first_offset
+
+
+def _is_known(segments: Segments, queue_offset: int, entry: Entry) -> bool:
+    """Whether the record of which an entry tells is there, or was before its file was deleted."""
+    if entry.physical_offset < segments.first_offset:
+        return True
+    head = segments.read(entry.physical_offset, _SIZE_AND_QUEUE_OFFSET.size)
+    if len(head) < _SIZE_AND_QUEUE_OFFSET.size:
+        return False
+    return _SIZE_AND_QUEUE_OFFSET.unpack(head) == (entry.size, queue_offset)
+
+
+def _cut(segments: Segments, torn: Damage) -> None:
+    """Ends the log where its last good record ends, so that whoever opens it next finds the same end."""
+    log.warning("cut the commit log at %d: %s, up to %d", torn.offset, torn.reason, torn.end_offset)
+    segments.cut(segments.start_of(torn.offset) + segments.segment_size)
+    end = min(torn.end_offset, torn.offset + segments.room_after(torn.offset))
+    for offset in range(torn.offset, end, len(_ZEROS)):
+        segments.write(offset, _ZEROS[: end - offset])
+    segments.sync(torn.offset, end)

@@ -1,0 +1,146 @@
+"""Small tables kept as JSON files, as RocketMQ has them under `config/`: topics, groups, offsets, filters."""
+
+import logging
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from kerolox.errors import ProtocolError
+from kerolox.runtime import fastjson
+from kerolox.runtime.files import BACKUP_SUFFIX, Disk, replace_whole
+from kerolox.store.errors import StoreDamaged
+
+log = logging.getLogger(__name__)
+
+TOPICS = "topics.json"
+CONSUMER_OFFSET = "consumerOffset.json"
+SUBSCRIPTION_GROUP = "subscriptionGroup.json"
+CONSUMER_FILTER = "consumerFilter.json"
+DELAY_OFFSET = "delayOffset.json"
+
+DAMAGED_SUFFIX = ".damaged"
+
+T = TypeVar("T")
+
+
+class JsonTable(Generic[T]):
+    """A value of one kind and its file. A crash leaves the old content or the new, and the one before as `.bak`."""
+
+    def __init__(self, disk: Disk, path: Path, kind: type[T]) -> None:
+        self._disk = disk
+        self._path = path
+        self._kind = kind
+        # The file cannot be read, and must not become the backup.
+        self._is_damaged = False
+
+    def load(self) -> T | None:
+        """Returns what the file says, or else its backup; None if both are missing or empty.
+
+        StoreDamaged if neither can be read: Java would go on with an empty table, and overwrite what is there.
+        """
+        failure: ProtocolError | None = None
+        for path in (self._path, self._beside(BACKUP_SUFFIX)):
+            content = self._disk.read(path)
+            try:
+                if content:
+                    return self._decode(content)
+            except ProtocolError as error:
+                log.warning("%s cannot be read: %s", path, error)
+                failure = failure or error
+            if path == self._path:
+                self._is_damaged = content is not None
+        if failure is not None:
+            raise StoreDamaged(f"neither {self._path} nor its backup can be read: {failure}") from failure
+        return None
+
+    def persist(self, value: T) -> None:
+        """Replaces the file; OSError, and the old content, if it cannot be written. May block."""
+        self.save(self.encode(value))
+
+    def encode(self, value: T) -> bytes:
+        """Returns the content that stands for `value`, to be saved in a thread."""
+        return pretty(value)
+
+    def save(self, content: bytes) -> None:
+        """Replaces the file unless it has this content already. May block, and must not overtake another."""
+        if self._disk.read(self._path) == content:
+            return
+        if not self._disk.names(self._path.parent):
+            self._disk.make_directory(self._path.parent)
+            self._disk.sync(self._path.parent.parent)
+        if self._is_damaged:
+            self._disk.rename(self._path, self._beside(DAMAGED_SUFFIX))
+            self._disk.sync(self._path.parent)
+            self._is_damaged = False
+        replace_whole(self._disk, self._path, content)
+
+    def _decode(self, content: bytes) -> T:
+        return fastjson.decode(_with_quoted_keys(content), self._kind)
+
+    def _beside(self, suffix: str) -> Path:
+        return self._path.with_name(self._path.name + suffix)
+
+
+# Reading
+
+_STRING_OR_KEY = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<=[{,])(\s*)(-?\d+)(?=\s*:)', re.DOTALL)
+
+
+def _with_quoted_keys(content: bytes) -> bytes:
+    """Returns the document with its integer keys quoted: most often that makes it standard JSON, read at full speed.
+
+    A table of offsets may have megabytes of such keys.
+    """
+    return _STRING_OR_KEY.sub(lambda found: b'%b"%b"' % found.groups() if found[2] else found[0], content)
+
+
+# Writing
+
+
+def pretty(value: Any) -> bytes:
+    """Returns JSON as RocketMQ 5.x lays it out: tabs, members of objects in alphabetical order, no nulls."""
+    parts: list[str] = []
+    _write(value, "\n", parts)
+    return "".join(parts).encode()
+
+
+def _write(value: Any, line: str, parts: list[str]) -> None:
+    """`line` begins a line at the depth of `value`: a line feed and the tabs."""
+    if isinstance(value, msgspec.Struct):
+        _write_all([(f'"{name}":', getattr(value, field)) for name, field in _members(type(value))], line, parts)
+    elif isinstance(value, dict) and value and all(type(key) is int and type(value[key]) is int for key in value):
+        # The offsets of queues, by the thousand.
+        inner = line + "\t"
+        parts.append("{" + ",".join([f"{inner}{key}:{item}" for key, item in value.items()]) + line + "}")
+    elif isinstance(value, dict):
+        _write_all([(_key(key), item) for key, item in value.items()], line, parts)
+    elif isinstance(value, list | tuple | set) and not all(type(item) is int for item in value):
+        _write_all([("", item) for item in value], line, parts, "[]")
+    else:
+        parts.append(fastjson.encode(value).decode())
+
+
+def _write_all(items: list[tuple[str, Any]], line: str, parts: list[str], brackets: str = "{}") -> None:
+    parts.append(brackets[0])
+    inner = line + "\t"
+    comma = ""
+    for name, item in items:
+        if item is not None:
+            parts.append(f"{comma}{inner}{name}")
+            _write(item, inner, parts)
+            comma = ","
+    if comma:
+        parts.append(line)
+    parts.append(brackets[1])
+
+
+def _key(key: Any) -> str:
+    return f"{key}:" if type(key) is int else f"{fastjson.encode(key).decode()}:"
+
+
+@cache
+def _members(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
+    return sorted(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))

@@ -1,0 +1,1 @@
+"""The store: files, recovery, and what is left when a machine stops."""

@@ -1,0 +1,405 @@
+"""A disk in memory that can stop, fail and lose what was not synced; it obeys the same tests as the real one."""
+
+import errno
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Union
+
+SECTOR_SIZE = 512
+
+
+class Stopped(BaseException):
+    """The machine has stopped: no `except` of the code under test may hold it up."""
+
+
+@dataclass(slots=True)
+class Change:
+    """One change of a file: bytes at an offset, or another size, or both."""
+
+    offset: int = 0
+    data: bytes = b""
+    size: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Inode:
+    content: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    pending: list[Change] = field(default_factory=list)
+
+    def change(self, change: Change) -> None:
+        _apply(self.content, change, with_size=True)
+        self.pending.append(change)
+
+    def sync(self) -> None:
+        for change in self.pending:
+            _apply(self.durable, change, with_size=True)
+        self.pending.clear()
+
+
+@dataclass(slots=True, eq=False)
+class Directory:
+    names: dict[str, "Node"] = field(default_factory=dict)
+    durable: dict[str, "Node"] = field(default_factory=dict)
+    pending: list[dict[str, "Node | None"]] = field(default_factory=list)
+
+    def change(self, names: dict[str, "Node | None"]) -> None:
+        _name(self.names, names)
+        self.pending.append(names)
+
+    def sync(self) -> None:
+        for names in self.pending:
+            _name(self.durable, names)
+        self.pending.clear()
+
+
+Node = Union[Inode, Directory]  # noqa: UP007
+
+
+class SimulatedDisk:
+    """Counts what it is asked to do in `counts`; every change, and every sync, is a point in `operations`."""
+
+    def __init__(self, root: Directory | None = None) -> None:
+        self.root = root or Directory()
+        self.counts: Counter[str] = Counter()
+        self.operations = 0
+        # After so many operations the machine stops, in the middle of the next one if that is a write.
+        self.stop_after: int | None = None
+        # How many bytes all files may have together.
+        self.capacity: int | None = None
+        self.open_count = 0
+        self._failures: list[Callable[[str, Path, int], int | None]] = []
+
+    # What a test can do to it.
+
+    def fail(self, kinds: str, error: int, *, at: int = 0, count: int = 10**9, inside: str = "") -> None:
+        """Lets operations of these kinds (separated by blanks) fail, from the `at`th on, for `count` of them."""
+        seen = 0
+
+        def failure(kind: str, path: Path, _: int) -> int | None:
+            nonlocal seen
+            if kind not in kinds.split() or inside not in str(path):
+                return None
+            seen += 1
+            return error if at < seen <= at + count else None
+
+        self._failures.append(failure)
+
+    def fail_operation(self, number: int, error: int) -> None:
+        """Lets the operation of this number fail, whatever it is."""
+        self._failures.append(lambda _kind, _path, operation: error if operation == number else None)
+
+    def heal(self) -> None:
+        self._failures.clear()
+
+    def after_kill(self) -> "SimulatedDisk":
+        """Returns what a process leaves behind that is killed: all that it has written."""
+        return SimulatedDisk(_copy(self.root, lambda inode: inode.content, lambda directory: directory.names))
+
+    def after_power_cut(self, seed: int = 0, count: int = 4) -> Iterator["SimulatedDisk"]:
+        """Yields what a power cut may leave: nothing unsynced, then random parts of it, torn and out of order."""
+        yield SimulatedDisk(_copy(self.root, lambda inode: inode.durable, lambda directory: directory.durable))
+        for number in range(count):
+            chance = random.Random(seed * 1000 + number)
+            share = chance.choice((0.1, 0.5, 0.9))
+            yield SimulatedDisk(
+                _copy(
+                    self.root,
+                    lambda inode, chance=chance, share=share: _torn(inode, chance, share),
+                    lambda directory, chance=chance: _some_names(directory, chance),
+                )
+            )
+
+    def content(self, path: Path) -> bytes:
+        inode = self._find(path)
+        assert isinstance(inode, Inode)
+        return bytes(inode.content)
+
+    def overwrite(self, path: Path, offset: int, data: bytes) -> None:
+        """Changes bytes behind everybody's back, for good."""
+        inode = self._find(path)
+        assert isinstance(inode, Inode)
+        inode.content[offset : offset + len(data)] = data
+        inode.durable[:] = inode.content
+        inode.pending.clear()
+
+    # What a disk does.
+
+    def read(self, path: Path) -> bytes | None:
+        self._look("read", path)
+        try:
+            inode = self._find(path)
+        except FileNotFoundError:
+            return None
+        assert isinstance(inode, Inode)
+        return bytes(inode.content)
+
+    def write(self, path: Path, data: bytes) -> None:
+        self._change("write", path)
+        inode = self._directory(path).names.get(path.name)
+        if not isinstance(inode, Inode):
+            inode = Inode()
+            self._directory(path).change({path.name: inode})
+        inode.change(Change(size=0))
+        inode.change(Change(0, data, len(data)))
+
+    def sync(self, path: Path) -> None:
+        node = self._find(path)
+        self._change("sync", path, lambda: node.pending.clear() if isinstance(node, Inode) else None)
+        node.sync()
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._change("rename", source)
+        assert source.parent == target.parent
+        node = self._find(source)
+        self._directory(source).change({source.name: None, target.name: node})
+
+    def open(self, path: Path, *, create: bool = False) -> "SimulatedFile":
+        directory = self._directory(path)
+        node = directory.names.get(path.name)
+        if node is None:
+            if not create:
+                raise _error(errno.ENOENT, path)
+            self._change("open", path)
+            node = Inode()
+            directory.change({path.name: node})
+        else:
+            self._look("open", path)
+        if not isinstance(node, Inode):
+            raise _error(errno.EISDIR, path)
+        self.open_count += 1
+        return SimulatedFile(self, path, node)
+
+    def remove(self, path: Path) -> None:
+        self._find(path)
+        self._change("remove", path)
+        self._directory(path).change({path.name: None})
+
+    def make_directory(self, path: Path) -> None:
+        directory = self.root
+        for part in path.parts[1:]:
+            node = directory.names.get(part)
+            if node is None:
+                self._change("make_directory", path)
+                node = Directory()
+                directory.change({part: node})
+            assert isinstance(node, Directory)
+            directory = node
+
+    def names(self, directory: Path) -> list[str]:
+        self._look("names", directory)
+        try:
+            node = self._find(directory)
+        except FileNotFoundError:
+            return []
+        assert isinstance(node, Directory)
+        return sorted(node.names)
+
+    def used_ratio(self, path: Path) -> float:
+        self._find(path)
+        return self._used() / self.capacity if self.capacity else 0.0
+
+    # How it does it.
+
+    def _find(self, path: Path) -> Node:
+        node: Node = self.root
+        for part in path.parts[1:]:
+            if not isinstance(node, Directory) or part not in node.names:
+                raise _error(errno.ENOENT, path)
+            node = node.names[part]
+        return node
+
+    def _directory(self, path: Path) -> Directory:
+        node = self._find(path.parent)
+        if not isinstance(node, Directory):
+            raise _error(errno.ENOTDIR, path)
+        return node
+
+    def _look(self, kind: str, path: Path) -> None:
+        """Notes what changes nothing, and so is no point at which a machine could stop with another result."""
+        self._check_running()
+        self.counts[kind] += 1
+        self._fail_if_wanted(kind, path, -1)
+
+    def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:
+        self._check_running()
+        if self.operations == self.stop_after:
+            self.operations += 1
+            if kind != "sync":
+                halfway()
+            raise Stopped
+        self.operations += 1
+        self.counts[kind] += 1
+        try:
+            self._fail_if_wanted(kind, path, self.operations - 1)
+        except OSError:
+            halfway()
+            raise
+
+    def _check_running(self) -> None:
+        if self.stop_after is not None and self.operations > self.stop_after:
+            raise Stopped
+
+    def _fail_if_wanted(self, kind: str, path: Path, operation: int) -> None:
+        for failure in self._failures:
+            number = failure(kind, path, operation)
+            if number is not None:
+                raise _error(number, path)
+
+    def _check_room(self, path: Path, inode: Inode, size: int) -> None:
+        growth = size - len(inode.content)
+        if self.capacity is not None and growth > 0 and self._used() + growth > self.capacity:
+            raise _error(errno.ENOSPC, path)
+
+    def _used(self) -> int:
+        return sum(len(inode.content) for inode in _inodes(self.root))
+
+
+class SimulatedFile:
+    def __init__(self, disk: SimulatedDisk, path: Path, inode: Inode) -> None:
+        self.path = path
+        self._disk = disk
+        self._inode = inode
+        self._is_open = True
+
+    def read(self, offset: int, size: int) -> bytes:
+        self._check_open()
+        self._disk._look("read", self.path)
+        return bytes(self._inode.content[offset : offset + size])
+
+    def write(self, offset: int, data: bytes) -> None:
+        self._check_open()
+        self._disk._change("write", self.path, lambda: self._write(offset, data[: len(data) // 2]))
+        self._disk._check_room(self.path, self._inode, offset + len(data))
+        self._write(offset, data)
+
+    def sync(self) -> None:
+        self._check_open()
+        # After a failed sync the system may take the pages for clean, though the disk never saw them.
+        self._disk._change("sync", self.path, self._inode.pending.clear)
+        self._inode.sync()
+
+    def allocate(self, size: int) -> None:
+        self._check_open()
+        self._disk._change("allocate", self.path, lambda: self._grow(size // 2))
+        self._disk._check_room(self.path, self._inode, size)
+        self._grow(size)
+
+    def truncate(self, size: int) -> None:
+        self._check_open()
+        self._disk._change("truncate", self.path)
+        self._inode.change(Change(size=size))
+
+    def size(self) -> int:
+        self._check_open()
+        self._disk._look("size", self.path)
+        return len(self._inode.content)
+
+    def close(self) -> None:
+        self._check_open()
+        self._is_open = False
+        self._disk.open_count -= 1
+
+    def _write(self, offset: int, data: bytes) -> None:
+        end = offset + len(data)
+        self._inode.change(Change(offset, bytes(data), end if end > len(self._inode.content) else None))
+
+    def _grow(self, size: int) -> None:
+        if size > len(self._inode.content):
+            self._inode.change(Change(size=size))
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise _error(errno.EBADF, self.path)
+
+
+def _error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
+
+
+def _apply(content: bytearray, change: Change, *, with_size: bool) -> None:
+    if change.size is not None and with_size:
+        if change.size < len(content):
+            del content[change.size :]
+        else:
+            content.extend(bytes(change.size - len(content)))
+    data = change.data[: max(0, len(content) - change.offset)]
+    content[change.offset : change.offset + len(data)] = data
+
+
+def _name(names: dict[str, Node], changes: dict[str, Node | None]) -> None:
+    for name, node in changes.items():
+        if node is None:
+            names.pop(name, None)
+        else:
+            names[name] = node
+
+
+def _copy(
+    directory: Directory,
+    content: Callable[[Inode], bytearray],
+    names: Callable[[Directory], dict[str, Node]],
+) -> Directory:
+    """Returns a tree in which all is durable."""
+    copied: dict[str, Node] = {}
+    for name, node in sorted(names(directory).items()):
+        if isinstance(node, Directory):
+            copied[name] = _copy(node, content, names)
+        else:
+            data = content(node)
+            copied[name] = Inode(bytearray(data), bytearray(data))
+    return Directory(copied, dict(copied))
+
+
+def _torn(inode: Inode, chance: random.Random, share: float) -> bytearray:
+    """Returns a content in which some writes arrived, and of some of those only a part.
+
+    Sizes are kept by the file system's journal and change in order: what lies beyond one that was lost, is too.
+    """
+    content = bytearray(inode.durable)
+    sizes = sum(change.size is not None for change in inode.pending)
+    sizes_kept = chance.randint(0, sizes)
+    for change in inode.pending:
+        with_size = change.size is not None and sizes_kept > 0
+        if with_size:
+            sizes_kept -= 1
+        pieces = [change] if chance.random() < share else []
+        if pieces and chance.random() < 0.4:
+            pieces = list(_pieces(change, chance))
+        _apply(content, Change(size=change.size), with_size=with_size)
+        for piece in pieces:
+            _apply(content, piece, with_size=False)
+    return content
+
+
+def _pieces(change: Change, chance: random.Random) -> Iterator[Change]:
+    """Yields a part of a write: its beginning up to some byte, or some of its sectors."""
+    if chance.random() < 0.5:
+        yield Change(change.offset, change.data[: chance.randint(0, len(change.data))])
+        return
+    end = change.offset + len(change.data)
+    at = change.offset
+    while at < end:
+        next_at = min(end, (at // SECTOR_SIZE + 1) * SECTOR_SIZE)
+        if chance.random() < 0.5:
+            yield Change(at, change.data[at - change.offset : next_at - change.offset])
+        at = next_at
+
+
+def _some_names(directory: Directory, chance: random.Random) -> dict[str, Node]:
+    names = dict(directory.durable)
+    for changes in directory.pending[: chance.randint(0, len(directory.pending))]:
+        _name(names, changes)
+    return names
+
+
+def _inodes(directory: Directory) -> Iterator[Inode]:
+    for node in directory.names.values():
+        if isinstance(node, Directory):
+            yield from _inodes(node)
+        else:
+            yield node

@@ -1,0 +1,213 @@
+"""The machine stops after every operation that changes something, and the store is opened again."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from kerolox.message.peek import peek
+from kerolox.store.commit_log import Draft
+from kerolox.store.configuration import FlushDiskType
+from kerolox.store.store import Store
+from tests.store.disks import SimulatedDisk, Stopped
+from tests.store.stores import (
+    StillClock,
+    batch,
+    config,
+    draft,
+    draft_of_size,
+    new_store,
+    numbered_records,
+    opened,
+    put,
+    run,
+    without_threads,
+)
+
+QUEUES = [("orders", 0), ("orders", 1), ("t", 0)]
+# How many different images of a disk after each power cut are looked at; KEROLOX_CRASH_IMAGES for more.
+IMAGES = int(os.environ.get("KEROLOX_CRASH_IMAGES", "2"))
+
+pytestmark = pytest.mark.usefixtures("threadless")
+Place = tuple[str, int, int]
+
+
+@pytest.fixture
+def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_threads(monkeypatch)
+
+
+@dataclass
+class History:
+    """What was put, what was promised, and under which keys it can be found."""
+
+    written: dict[Place, bytes] = field(default_factory=dict)
+    promised: set[Place] = field(default_factory=set)
+    keys: dict[str, set[Place]] = field(default_factory=dict)
+    deleted_before: int = 0
+
+
+class Script:
+    """Puts, flushes and rolls on a disk that may stop at any moment."""
+
+    def __init__(self, disk: SimulatedDisk, flush: FlushDiskType) -> None:
+        self.disk = disk
+        self.history = History()
+        self._clock = StillClock()
+        self._is_async = flush is FlushDiskType.ASYNC_FLUSH
+        self.store = new_store(disk, config(flush), self._clock)
+
+    async def run(self) -> None:
+        self.store.recover()
+        for number in range(4):
+            await self._write(number)
+        await self.store.flush_behind()
+        self._clock.move(10)
+        # Rolls, with a blank before it.
+        self._put(draft_of_size(1500))
+        self._put(draft_of_size(1500))
+        await self._flush()
+        self._put(draft(b"on", "orders", 1, KEYS="roll"), draft_of_size(3000), draft(b"again", "orders", 1))
+        self._clock.move(10)
+        await self._flush()
+        await self.store.flush_behind()
+        for number in range(4, 7):
+            await self._write(number)
+        await self.store.flush_behind()
+        await self.store.close()
+        # A second life.
+        self.store = new_store(self.disk, self.store.config, self._clock)
+        self.store.recover()
+        await self._write(7)
+        self._put(draft_of_size(4000))
+        await self._flush()
+        self._clock.move(10)
+        self._put(draft(b"last"))
+        await self._flush()
+        await self.store.flush_behind()
+
+    async def _write(self, number: int) -> None:
+        self._put(draft(b"a" * 300 * (number % 3), TAGS="red", KEYS=f"k{number} both", UNIQ_KEY=f"{number:032d}"))
+        self._put(batch([b"b", b"c" * number, b"d"], "orders", 1), draft(b"e" * 100))
+        self._clock.move(0.5)
+        await self._flush()
+
+    def _put(self, *drafts: Draft) -> None:
+        try:
+            places = put(self.store, *drafts)
+        except Stopped:
+            # They may be there, or not.
+            for made in drafts:
+                self._note(made)
+            raise
+        for made, place in zip(drafts, places, strict=True):
+            noted = self._note(made)
+            assert noted[0] == (made.topic, made.queue_id, place.queue_offset)
+            if self._is_async:
+                self.history.promised.update(noted)
+
+    def _note(self, made: Draft) -> list[Place]:
+        ends = (*made.starts[1:], len(made.records))
+        noted = []
+        for start, end in zip(made.starts, ends, strict=True):
+            data = bytes(made.records[start:end])
+            at = made.topic, made.queue_id, peek(data).queue_offset
+            # One that never got its place says that it is the first.
+            self.history.written.setdefault(at, data)
+            noted.append(at)
+        return noted
+
+    async def _flush(self) -> None:
+        await self.store.flusher.flush()
+        if self.store.flusher.failure is None:
+            self.history.promised = set(self.history.written)
+
+
+def run_until(stop_after: int | None, flush: FlushDiskType) -> Script:
+    disk = SimulatedDisk()
+    disk.stop_after = stop_after
+    script = Script(disk, flush)
+    try:
+        run(script.run())
+    except Stopped:
+        assert stop_after is not None
+    else:
+        assert stop_after is None
+    return script
+
+
+def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, keeps_promises: bool = True) -> None:
+    """Opens what was left behind, twice, and looks at every message in it."""
+    clock = StillClock(1_700_001_000_000)
+    store = new_store(disk, config(flush), clock)
+    recovered = store.recover()
+    contents = served(store)
+    for at, data in contents.items():
+        assert history.written[at] == data, at
+    if keeps_promises:
+        assert history.promised <= contents.keys()
+    for topic, queue_id in QUEUES:
+        offsets = [offset for at_topic, at_queue, offset in contents if (at_topic, at_queue) == (topic, queue_id)]
+        if not recovered.damages:
+            assert offsets == list(range(len(offsets)))
+    found = {peeked.physical_offset for key in (b"both", b"roll") for peeked in store.find("orders", key)}
+    assert found == {offset_of(data) for data in contents.values() if b"KEYS\x01" in data}
+    # It goes on, and what it goes on with comes after what was there.
+    (place,) = put(store, draft(b"after", "orders", 1))
+    assert place.queue_offset == max((at[2] for at in contents if at[:2] == ("orders", 1)), default=-1) + 1
+    run(store.close())
+    again = opened(disk, config(flush), clock)
+    assert served(again) == {**contents, ("orders", 1, place.queue_offset): again.log.read(place.physical_offset, 103)}
+
+
+def served(store: Store) -> dict[Place, bytes]:
+    return {
+        (topic, queue_id, offset): data
+        for topic, queue_id in QUEUES
+        for offset, data in numbered_records(store, topic, queue_id)
+    }
+
+
+def offset_of(data: bytes) -> int:
+    return int.from_bytes(data[28:36])
+
+
+def every_stop(flush: FlushDiskType) -> Iterator[tuple[int, Script]]:
+    operations = run_until(None, flush).disk.operations
+    assert operations > 100
+    for stop_after in range(operations):
+        yield stop_after, run_until(stop_after, flush)
+
+
+@pytest.mark.parametrize("flush", FlushDiskType)
+def test_a_killed_process_loses_nothing_that_was_promised(flush: FlushDiskType) -> None:
+    for stop_after, script in every_stop(flush):
+        with told(f"killed after {stop_after}"):
+            check(script.disk.after_kill(), script.history, flush)
+
+
+def test_a_power_cut_loses_nothing_that_was_promised_under_sync_flush() -> None:
+    flush = FlushDiskType.SYNC_FLUSH
+    for stop_after, script in every_stop(flush):
+        for number, left in enumerate(script.disk.after_power_cut(seed=stop_after, count=IMAGES)):
+            with told(f"cut after {stop_after}, image {number}"):
+                check(left, script.history, flush)
+
+
+def test_a_power_cut_under_async_flush_leaves_whole_messages_and_no_hole_that_is_not_reported() -> None:
+    flush = FlushDiskType.ASYNC_FLUSH
+    for stop_after, script in every_stop(flush):
+        for number, left in enumerate(script.disk.after_power_cut(seed=stop_after, count=IMAGES // 2)):
+            with told(f"cut after {stop_after}, image {number}"):
+                check(left, script.history, flush, keeps_promises=False)
+
+
+@contextlib.contextmanager
+def told(where: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(where)
+        raise

@@ -1,0 +1,151 @@
+"""What the dispatcher makes of records."""
+
+from pathlib import Path
+
+import pytest
+
+from kerolox.message import sysflag
+from kerolox.message.tags import tags_code
+from kerolox.runtime.clock import ManualClock
+from kerolox.store.arrivals import Arrivals
+from kerolox.store.commit_log import CommitLog, Draft
+from kerolox.store.delays import SCHEDULE_TOPIC
+from kerolox.store.dispatcher import Dispatcher
+from kerolox.store.index_file import IndexShape
+from kerolox.store.key_index import KeyIndex
+from kerolox.store.queues import Queues
+from kerolox.store.reader import Damage
+from kerolox.store.segments import OpenFiles
+from tests.store.disks import SimulatedDisk
+from tests.store.stores import batch, draft, draft_of_size, segments
+
+NOW = 1_700_000_000_000
+
+
+class Made:
+    """A log with a dispatcher that follows it."""
+
+    def __init__(self) -> None:
+        self.disk = SimulatedDisk()
+        self.log = CommitLog(segments(self.disk))
+        self.queues = Queues(OpenFiles(self.disk, 10), Path("/store/consumequeue"), 160)
+        self.index = KeyIndex(self.disk, Path("/store/index"), ManualClock(), shape=IndexShape(16, 64))
+        levels = {1: 1000, 2: 5000}
+        self.dispatcher = Dispatcher(self.log, self.queues, self.index, Arrivals(), levels)
+
+    def append(self, *drafts: Draft) -> None:
+        self.log.append(drafts, [0] * len(drafts), NOW)
+
+    def follow(self) -> None:
+        self.dispatcher.follow(self.log.end_offset)
+
+    def count(self, topic: str = "orders", queue_id: int = 0) -> int:
+        queue = self.queues.get(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_queued", "is_indexed"),
+    [
+        (sysflag.NOT_TRANSACTION, True, True),
+        (sysflag.COMMIT, True, True),
+        (sysflag.PREPARED, False, True),
+        (sysflag.ROLLBACK, False, False),
+    ],
+)
+def test_only_messages_without_or_after_a_transaction_are_in_queues(
+    kind: int, is_queued: bool, is_indexed: bool
+) -> None:
+    made = Made()
+    made.append(draft(sys_flag=kind, KEYS="k"))
+
+    made.follow()
+
+    assert made.count() == is_queued
+    assert made.index.query("orders", b"k", 10) == [0] * is_indexed
+    assert made.dispatcher.offset == made.log.end_offset
+
+
+def test_an_entry_has_the_code_of_the_tag() -> None:
+    made = Made()
+    made.append(draft(TAGS="red"))
+
+    made.follow()
+
+    entry = made.queues.find("orders", 0).entry(0)
+    assert entry is not None
+    assert entry == (0, made.log.end_offset, tags_code(b"red"))
+
+
+@pytest.mark.parametrize(("level", "due"), [("1", NOW + 1000), ("2", NOW + 5000), ("9", NOW + 1000)])
+def test_an_entry_of_the_delay_topic_says_when_it_is_due(level: str, due: int) -> None:
+    made = Made()
+    made.append(draft(topic=SCHEDULE_TOPIC, DELAY=level, TAGS="red"))
+
+    made.follow()
+
+    entry = made.queues.find(SCHEDULE_TOPIC, 0).entry(0)
+    assert entry is not None
+    assert entry.tags_code == due
+
+
+def test_all_keys_and_the_unique_key_are_in_the_index() -> None:
+    made = Made()
+    made.append(draft(KEYS="a b  c", UNIQ_KEY="u" * 32))
+
+    made.follow()
+
+    assert [made.index.query("orders", key, 10) for key in (b"a", b"b", b"c", b"u" * 32, b"", b"a b")] == [
+        [0],
+        [0],
+        [0],
+        [0],
+        [],
+        [],
+    ]
+
+
+def test_records_are_followed_over_blanks_and_in_pieces() -> None:
+    made = Made()
+    for number in range(30):
+        made.log.append([draft_of_size(700 + number)], [number], NOW)
+        if number % 4 == 0:
+            made.follow()
+
+    made.follow()
+
+    assert made.count("t") == 30
+
+
+def test_dispatching_again_changes_nothing() -> None:
+    made = Made()
+    made.log.append([batch([b"a", b"b", b"c"], KEYS="k")], [0], NOW)
+    made.follow()
+
+    made.dispatcher.load(0)
+    made.follow()
+
+    assert made.count() == 3
+    assert len(made.index.query("orders", b"k", 10)) == 3
+
+
+def test_a_damaged_range_is_stepped_over() -> None:
+    made = Made()
+    for number in range(4):
+        made.log.append([draft(b"%d" % number)], [number], NOW)
+    made.dispatcher.damages = {98: Damage(98, 294, "test")}
+
+    made.follow()
+
+    queue = made.queues.find("orders", 0)
+    assert [entry.is_filler for entry in queue.entries(0, 10)] == [False, True, True, False]
+
+
+def test_a_record_whose_topic_cannot_be_a_directory_is_stepped_over() -> None:
+    made = Made()
+    made.append(draft(topic="../../etc"), draft(b"good"))
+
+    made.follow()
+
+    assert [key for key, _ in made.queues.items()] == [("orders", 0)]
+    assert made.dispatcher.offset == made.log.end_offset

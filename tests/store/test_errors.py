@@ -1,0 +1,247 @@
+"""Disks that fail: every operation once, and some for good. The store answers with its own exceptions, and goes on."""
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+import pytest
+
+from kerolox.store.commit_log import Draft
+from kerolox.store.configuration import FlushDiskType
+from kerolox.store.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly
+from kerolox.store.store import Store
+from tests.store.disks import SimulatedDisk
+from tests.store.stores import (
+    LOG,
+    ROOT,
+    StillClock,
+    all_records,
+    batch,
+    config,
+    draft,
+    draft_of_size,
+    new_store,
+    numbered_records,
+    opened,
+    put,
+    run,
+    without_threads,
+)
+
+pytestmark = pytest.mark.usefixtures("threadless")
+
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EMFILE)
+
+
+@pytest.fixture
+def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_threads(monkeypatch)
+
+
+class Life:
+    """Puts and flushes, whatever fails; remembers what was promised."""
+
+    def __init__(self, disk: SimulatedDisk, flush: FlushDiskType) -> None:
+        self.disk = disk
+        self.clock = StillClock()
+        self.store = new_store(disk, config(flush), self.clock)
+        self.accepted: list[bytes] = []
+        self.promised: list[bytes] = []
+
+    def run(self) -> None:
+        try:
+            self.store.recover()
+        except StoreError:
+            return
+        for number in range(5):
+            self.put(draft(b"%d" % number * 100, KEYS=f"k{number}"))
+            self.put(draft(b"x", "t"), batch([b"a", b"b"], "orders", 1), draft_of_size(900))
+            self.clock.move(1)
+            self.flush()
+        for topic in ("orders", "t"):
+            with contextlib.suppress(StoreError):
+                self.store.get(topic, 0, 0)
+            with contextlib.suppress(StoreError):
+                self.store.find(topic, b"k1")
+        with contextlib.suppress(StoreError):
+            run(self.store.close())
+
+    def put(self, *drafts: Draft) -> None:
+        try:
+            places = self.store.append(drafts)
+        except StoreError:
+            return
+        for made, _ in zip(drafts, places, strict=False):
+            self.accepted.append(bytes(made.records))
+
+    def flush(self) -> None:
+        run(self.store.flusher.flush())
+        if self.store.flusher.failure is None and self.store.flusher.durable_offset == self.store.log.end_offset:
+            self.promised = list(self.accepted)
+        # What runs it in the background catches these.
+        with contextlib.suppress(OSError, StoreError):
+            run(self.store.flush_behind())
+
+
+def lives(flush: FlushDiskType) -> Iterator[tuple[str, Life]]:
+    counted = Life(SimulatedDisk(), flush)
+    counted.run()
+    for number in range(counted.disk.operations):
+        error = ERRORS[number % len(ERRORS)]
+        for failing in (error, errno.EIO) if error != errno.EIO else (error,):
+            disk = SimulatedDisk()
+            disk.fail_operation(number, failing)
+            life = Life(disk, flush)
+            life.run()
+            yield f"{errno.errorcode[failing]} at {number}", life
+
+
+def check(disk: SimulatedDisk, life: Life, expected: list[bytes], where: str) -> None:
+    store = opened(disk, life.store.config)
+    served = {data for key, _ in store.queues.items() for _, data in numbered_records(store, *key)}
+    for data in expected:
+        at = 0
+        while at < len(data):
+            size = int.from_bytes(data[at : at + 4])
+            assert data[at : at + size] in served, where
+            at += size
+
+
+def test_each_operation_may_fail_once_and_nothing_promised_is_lost_by_a_power_cut() -> None:
+    for where, life in lives(FlushDiskType.SYNC_FLUSH):
+        for image in life.disk.after_power_cut(count=1):
+            check(image, life, life.promised, where)
+
+
+def test_each_operation_may_fail_once_and_nothing_accepted_is_lost_by_a_kill() -> None:
+    for where, life in lives(FlushDiskType.ASYNC_FLUSH):
+        check(life.disk.after_kill(), life, life.accepted, where)
+
+
+def test_looking_may_fail_at_every_point_with_defined_exceptions() -> None:
+    for kinds in ("open", "read", "size", "names"):
+        for at in range(0, 60, 3):
+            life = Life(SimulatedDisk(), FlushDiskType.ASYNC_FLUSH)
+            life.disk.fail(kinds, errno.EMFILE if kinds == "open" else errno.EIO, at=at, count=1)
+            life.run()
+            life.disk.heal()
+            check(life.disk.after_kill(), life, life.accepted, f"{kinds} at {at}")
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda number: errno.errorcode[number])
+def test_a_store_that_cannot_be_written_refuses_and_goes_on_when_it_can(error: int) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, draft(b"before"))
+    disk.fail("write allocate", error)
+
+    with pytest.raises(StoreFull, match="could not be written"):
+        store.append([draft(b"refused")])
+    assert len(all_records(store)) == 1
+    disk.heal()
+    put(store, draft(b"after"))
+
+    assert [b"before" in data or b"after" in data for data in all_records(store)] == [True, True]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda number: errno.errorcode[number])
+def test_a_failed_sync_ends_all_writing_and_reading_goes_on(error: int) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, draft(b"before"))
+    disk.fail("sync", error, inside="commitlog", count=1)
+
+    run(store.flusher.flush())
+
+    assert store.flusher.durable_offset == 0
+    for _ in range(2):
+        with pytest.raises(StoreReadOnly, match="sync has failed"):
+            store.append([draft(b"after")])
+        run(store.flusher.flush())
+    assert len(all_records(store)) == 1
+    run(store.close())
+    assert disk.read(ROOT / "abort") is not None
+
+
+def test_a_failed_sync_of_the_directory_ends_all_writing_too() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    disk.fail("sync", errno.EIO, inside="commitlog", count=1)
+
+    with pytest.raises(StoreReadOnly):
+        store.append([draft()])
+    with pytest.raises(StoreReadOnly):
+        store.append([draft()])
+
+
+def test_a_disk_that_is_full_when_a_file_ends_accepts_what_fits_and_later_the_rest() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk, config(message_index_enable=False))
+    put(store, draft_of_size(2000))
+    disk.fail("allocate", errno.ENOSPC)
+
+    places = store.append([draft_of_size(1000), draft_of_size(2000), draft_of_size(100)])
+    assert len(places) == 1
+    assert disk.names(LOG) == [f"{0:020d}"]
+    with pytest.raises(StoreFull, match="No space left"):
+        store.append([draft_of_size(2000)])
+    # What fits into the file that is there needs no other.
+    put(store, draft_of_size(100))
+    disk.heal()
+    put(store, draft_of_size(2000))
+
+    assert [len(data) for data in all_records(store, "t")] == [2000, 1000, 100, 2000]
+    assert [offset for offset, _ in numbered_records(store, "t", 0)] == [0, 1, 2, 3]
+
+
+def test_an_index_without_room_stops_new_messages_and_loses_none() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    disk.fail("allocate", errno.ENOSPC, inside="index")
+
+    put(store, draft(b"first", KEYS="k"))
+    assert all_records(store) == [] or store.find("orders", b"k") == []
+    with pytest.raises(StoreFull, match="cannot follow"):
+        store.append([draft(b"second")])
+    disk.heal()
+    put(store, draft(b"second"))
+
+    assert len(all_records(store)) == 2
+    assert len(store.find("orders", b"k")) == 1
+
+
+def test_a_queue_that_could_not_be_synced_is_made_again_after_the_stop() -> None:
+    disk = SimulatedDisk()
+    clock = StillClock()
+    store = opened(disk, clock=clock)
+    put(store, draft(b"a"))
+    clock.move(100)
+    disk.fail("sync", errno.EIO, inside="consumequeue", count=1)
+    with pytest.raises(StoreReadOnly):
+        run(store.flush_behind())
+
+    put(store, draft(b"b"))
+    run(store.flush_behind())
+    run(store.close())
+
+    again = opened(next(disk.after_power_cut(count=0)))
+    assert len(all_records(again)) == 2
+
+
+def test_a_store_whose_disk_fails_refuses_to_open_with_the_reason() -> None:
+    disk = SimulatedDisk()
+    disk.fail("write", errno.EROFS, inside="abort")
+
+    with pytest.raises(StoreError, match="Read-only file system"):
+        opened(disk)
+
+
+def test_a_commit_log_that_was_cut_short_by_hand_refuses_to_open() -> None:
+    disk = SimulatedDisk()
+    store: Store = opened(disk)
+    put(store, draft())
+    run(store.close())
+    disk.open(LOG / f"{0:020d}").truncate(4000)
+
+    with pytest.raises(StoreDamaged, match="4000 bytes, expected 4096"):
+        opened(disk)
