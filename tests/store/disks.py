@@ -119,6 +119,10 @@ class SimulatedDisk:
         assert isinstance(inode, Inode)
         return bytes(inode.content)
 
+    def save(self, path: Path) -> None:
+        """Writes all there is below a real directory."""
+        _save(self.root, path)
+
     def overwrite(self, path: Path, offset: int, data: bytes) -> None:
         """Changes bytes behind everybody's back, for good."""
         inode = self._find(path)
@@ -403,3 +407,12 @@ def _inodes(directory: Directory) -> Iterator[Inode]:
             yield from _inodes(node)
         else:
             yield node
+
+
+def _save(directory: Directory, path: Path) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    for name, node in directory.names.items():
+        if isinstance(node, Directory):
+            _save(node, path / name)
+        else:
+            (path / name).write_bytes(node.content)

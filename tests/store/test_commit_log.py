@@ -176,6 +176,7 @@ def test_a_blank_that_could_not_be_written_does_not_cost_a_file() -> None:
 
     assert place.physical_offset == SEGMENT_SIZE
     assert scanned(disk)[0] == [0, SEGMENT_SIZE]
+    assert len(disk.names(LOG)) == 2
 
 
 def test_nothing_of_a_write_that_failed_is_found_behind_the_next() -> None:

@@ -118,6 +118,19 @@ def test_a_queue_may_begin_anywhere() -> None:
     assert again.max_offset == 12
 
 
+@pytest.mark.parametrize("first", [7, 8, 9])
+def test_a_queue_that_begins_anywhere_is_cut_and_deleted_from_before_it_is_flushed(first: int) -> None:
+    queue = new_queue(SimulatedDisk())
+    for number in range(first, 20):
+        queue.append(number, number * 100, 100, 0)
+
+    queue.cut(1800)
+    assert entries(queue) == list(range(first, 18))
+    queue.delete_before(1000)
+
+    assert entries(queue) == list(range(10, 18))
+
+
 @pytest.mark.parametrize("count", range(1, 12))
 @pytest.mark.parametrize("missing", [1, 3, 8, 30])
 def test_missing_entries_are_filled_and_those_before_stay(count: int, missing: int) -> None:
@@ -160,15 +173,19 @@ def test_a_topic_that_was_made_again_begins_again() -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 8, 9, 15, 16, 19, 20])
-def test_cutting_forgets_the_entries_of_records_that_are_gone(kept: int) -> None:
+@pytest.mark.parametrize("flushed", [0, 9, 20])
+def test_cutting_forgets_the_entries_of_records_that_are_gone(kept: int, flushed: int) -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk)
-    fill(queue, 20)
+    fill(queue, flushed)
+    queue.flush()
+    fill(queue, 20 - flushed)
 
     queue.cut(kept * 100 + (50 if kept < 20 else 0))
 
     assert entries(queue) == list(range(kept))
     assert queue.max_physical_offset == kept * 100
+    queue.flush()
     assert entries(loaded(disk)) == list(range(kept))
     fill(queue, 2)
     queue.flush()

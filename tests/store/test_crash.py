@@ -4,10 +4,12 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from kerolox.message.peek import peek
+from kerolox.store.check import check as verify
 from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.store import Store
@@ -202,6 +204,26 @@ def test_a_power_cut_under_async_flush_leaves_whole_messages_and_no_hole_that_is
         for number, left in enumerate(script.disk.after_power_cut(seed=stop_after, count=IMAGES // 2)):
             with told(f"cut after {stop_after}, image {number}"):
                 check(left, script.history, flush, keeps_promises=False)
+
+
+@pytest.mark.parametrize("flush", FlushDiskType)
+def test_what_was_recovered_passes_the_check(flush: FlushDiskType, tmp_path: Path) -> None:
+    for stop_after in range(0, run_until(None, flush).disk.operations, 5):
+        script = run_until(stop_after, flush)
+        left = list(script.disk.after_power_cut(seed=stop_after, count=1))[stop_after % 2]
+        store = new_store(left, config(flush))
+        damages = [f"log: no record from {damage.offset} " for damage in store.recover().damages]
+        run(store.close())
+        left.save(tmp_path / str(stop_after))
+
+        settings = config(flush)
+        settings.store_path_root_dir = tmp_path / str(stop_after) / "store"
+        report = verify(settings)
+
+        assert report.is_clean
+        assert len(report.complaints) == len(damages), report.complaints
+        for damage, complaint in zip(damages, report.complaints, strict=True):
+            assert complaint.startswith(damage)
 
 
 @contextlib.contextmanager

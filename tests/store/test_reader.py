@@ -224,6 +224,17 @@ def test_properties_that_end_in_zeros_never_arrived() -> None:
     assert "zeros" in found.torn.reason
 
 
+def test_a_topic_that_ends_in_zeros_never_arrived() -> None:
+    disk = written(draft(b"a"), draft(b"b", topic="parcels"))
+    disk.overwrite(FIRST, disk.content(FIRST).index(b"parcels") + 3, bytes(4))
+
+    offsets, found = scan(disk)
+
+    assert offsets == [0]
+    assert found.torn is not None
+    assert "zeros" in found.torn.reason
+
+
 def test_a_whole_sector_of_zeros_in_the_properties_never_arrived() -> None:
     disk = written(draft(b"a", KEYS="k" * 3000), draft(b"b"))
     assert scan(disk)[1].damages == []

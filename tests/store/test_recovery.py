@@ -1,6 +1,8 @@
 """What is found when a store is opened."""
 
+import errno
 import logging
+import struct
 from collections.abc import Callable
 
 import pytest
@@ -256,6 +258,48 @@ def test_after_a_kill_reading_begins_where_the_checkpoint_says() -> None:
     assert len(all_records(again, "t")) == 7
 
 
+def test_what_a_killed_process_had_not_synced_is_durable_once_it_is_served() -> None:
+    """The system still had it in memory when the process was started again; then the power goes."""
+    disk = SimulatedDisk()
+    put(opened(disk), keyed(0), keyed(1))
+
+    store = opened(disk)
+    assert bodies(store) == [0, 1]
+
+    for left in disk.after_power_cut():
+        assert bodies(opened(left)) == [0, 1]
+
+
+def test_an_entry_of_which_a_part_never_arrived_does_not_hide_what_comes_before_it() -> None:
+    disk = SimulatedDisk()
+    clock = StillClock()
+    store = opened(disk, clock=clock)
+    for number in range(16):
+        put(store, draft_of_size(4000))
+        clock.move(60)
+        if number == 7:
+            run(store.flush_behind())
+    for queue in store.queues:
+        queue.flush()
+    left = disk.after_kill()
+    place = ROOT / "consumequeue" / "t" / "0" / f"{160:020d}"
+    left.overwrite(place, 0, struct.pack(">qiq", 16, 4000, 0))
+
+    assert len(all_records(opened(left), "t")) == 16
+
+
+def test_a_disk_without_room_for_queues_can_be_opened_and_read() -> None:
+    disk = killed(*[draft_of_size(900) for _ in range(20)])
+    disk.fail("write", errno.ENOSPC, inside="consumequeue")
+
+    store = opened(disk)
+
+    assert len(all_records(store, "t")) == 20
+    disk.heal()
+    run(store.close())
+    assert len(all_records(opened(disk), "t")) == 20
+
+
 def test_the_checkpoint_never_tells_of_what_is_not_durable() -> None:
     """Entries and records of the first minutes are synced; then the log is not."""
     disk = SimulatedDisk()
@@ -266,7 +310,7 @@ def test_the_checkpoint_never_tells_of_what_is_not_durable() -> None:
     first = store.checkpoint.min_timestamp
     clock.move(600)
     put(store, draft_of_size(4000))
-    disk.fail("sync", 5, inside="commitlog", count=1)
+    disk.fail("sync", errno.EIO, inside="commitlog", count=1)
 
     run(store.flush_behind())
 

@@ -131,6 +131,20 @@ def test_a_last_file_that_was_never_written_to_and_has_not_its_size_is_removed(s
     assert disk.names(LOG) == [name(0), name(64)]
 
 
+def test_such_a_file_that_cannot_be_removed_is_made_anew() -> None:
+    disk = SimulatedDisk()
+    filled(disk, 2)
+    disk.open(LOG / name(128), create=True).truncate(10)
+    disk.fail("remove", errno.EROFS, count=1)
+
+    again = segments(disk, SIZE)
+    again.load()
+    assert again.starts == [0, 64]
+    again.extend(128)
+
+    assert again.read(128, SIZE) == bytes(SIZE)
+
+
 def test_an_empty_file_that_is_not_the_last_is_refused() -> None:
     disk = SimulatedDisk()
     filled(disk, 2)

@@ -62,6 +62,12 @@ class ConsumeQueue:
         return (self._written_offset + len(self._pending)) // ENTRY_SIZE
 
     @property
+    def _first(self) -> int:
+        """The first offset that has an entry, or would have it."""
+        has_files = self._segments.end_offset > 0
+        return (self._segments.first_offset if has_files else self._written_offset) // ENTRY_SIZE
+
+    @property
     def is_durable(self) -> bool:
         """Whether all entries survive a power cut."""
         return not self._pending and self._synced_offset == self._written_offset
@@ -144,7 +150,6 @@ class ConsumeQueue:
         With `is_known`, which tells whether the log agrees with an entry, nothing is believed of what follows the
         last that it knows: after a crash it may have reached the disk in any order.
         """
-        self.flush()
 
         def is_beyond(entry: Entry) -> bool:
             return not entry.is_valid or entry.physical_offset + entry.size > physical_offset
@@ -156,17 +161,18 @@ class ConsumeQueue:
             following = enumerate(self.entries(queue_offset, _DOUBTED_MAX), queue_offset)
             return not any(is_known(at, entry) for at, entry in following if not is_beyond(entry))
 
-        first = self._segments.first_offset // ENTRY_SIZE
-        kept = self._first_where(is_lost, first, self.max_offset)
-        if kept < self.max_offset or is_known is not None:
+        kept = self._first_where(is_lost, self._first, self.max_offset)
+        if kept * ENTRY_SIZE >= self._written_offset and is_known is None:
+            del self._pending[kept * ENTRY_SIZE - self._written_offset :]
+        else:
+            self._pending.clear()
             self._go_back(kept * ENTRY_SIZE)
         self._note_last()
 
     def delete_before(self, physical_offset: int) -> None:
         """Removes files whose records are all gone from the log, and moves the first offset to one that is not."""
-        first = self._segments.first_offset // ENTRY_SIZE
         self.min_offset = self._first_where(
-            lambda _, entry: entry.physical_offset >= physical_offset, first, self.max_offset
+            lambda _, entry: entry.physical_offset >= physical_offset, self._first, self.max_offset
         )
         self._segments.delete_before(min(self.min_offset * ENTRY_SIZE, self._written_offset))
 
@@ -205,7 +211,7 @@ class ConsumeQueue:
         if start < end:
             self._go_back(start)
             return
-        if self.max_offset == self._segments.first_offset // ENTRY_SIZE:
+        if self.max_offset == self._first:
             # A queue without entries begins in the file in which it goes on.
             end = self._segments.start_of(start)
             if end != self._segments.first_offset:

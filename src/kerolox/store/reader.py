@@ -79,7 +79,7 @@ class Scan:
         if record.physical_offset != offset:
             return f"a record that says it lies at {record.physical_offset}"
         if _is_torn(record):
-            return f"the properties of the record at {offset} end in zeros"
+            return f"the record at {offset} has zeros where text should be"
         return record
 
     def _next_good(self, offset: int) -> int | None:
@@ -117,12 +117,12 @@ class Scan:
 
 
 def _is_torn(record: Peek) -> bool:
-    """Whether the end of the properties, or a whole sector of them, never reached the disk.
+    """Whether the end of the record, or a whole sector of its properties, never reached the disk.
 
-    No checksum covers them, but zeros are neither in a name nor in a value, and none of these ends with one.
+    No checksum covers what follows the body, but no topic has a zero in it, and no properties end with one.
     """
     properties = record.properties
-    if properties.endswith(b"\0"):
+    if properties.endswith(b"\0") or "\0" in record.topic:
         return True
     if _NO_SECTOR not in properties:
         return False

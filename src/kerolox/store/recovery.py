@@ -1,5 +1,6 @@
 """What is found when a store is opened, and how log, queues and index are brought to agree."""
 
+import contextlib
 import logging
 import struct
 from dataclasses import dataclass, field
@@ -65,7 +66,9 @@ def recover(
         recovered.records += 1
         if recovered.records % _RECORDS_BETWEEN_FLUSHES == 0:
             for queue in queues:
-                queue.flush()
+                # Those for which the disk has no room stay in memory until it has.
+                with contextlib.suppress(OSError):
+                    queue.flush()
     recovered.end_offset = scan.end_offset
     recovered.damages, recovered.torn = scan.damages, scan.torn
     if scan.torn is not None:

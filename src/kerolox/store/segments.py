@@ -1,5 +1,6 @@
 """A long row of bytes in files of one size, each named after the offset of its first byte."""
 
+import contextlib
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,8 +94,9 @@ class Segments:
         names = [name for name in self._disk.names(self.directory) if len(name) == NAME_DIGITS and name.isdigit()]
         starts = [int(name) for name in names]
         if starts and self._is_unfinished(starts[-1]):
-            # Made, and never given its size: the machine stopped in between.
-            self._remove(starts.pop())
+            # Made, and never given its size: the machine stopped in between. If it stays, it is made anew later.
+            with contextlib.suppress(OSError):
+                self._remove(starts.pop())
         for index, start in enumerate(starts):
             file = self._files.get(self._path(start))
             size = file.size()
