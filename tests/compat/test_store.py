@@ -15,7 +15,8 @@ from kerolox.runtime.service import Supervisor
 from kerolox.store.check import check
 from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.store import GetStatus, Store
+from kerolox.store.reader import GetStatus
+from kerolox.store.store import Store
 from kerolox.wire.headers.namesrv import GetRouteInfoByTopic
 from tests.apache import VERSIONS
 from tests.apache.processes import run_java
@@ -45,7 +46,7 @@ def messages_of(store: Store) -> list[Message]:
     for (topic, queue_id), queue in store.queues.items():
         offset = queue.min_offset
         while topic == TOPIC and offset < queue.max_offset:
-            got = store.get(topic, queue_id, offset)
+            got = store.reader.get(topic, queue_id, offset)
             assert got.status is GetStatus.FOUND
             found += [decode(record, check_crc=True) for record in got.records]
             offset = got.next_offset
@@ -83,7 +84,9 @@ async def test_a_store_is_carried_from_java_to_ours_and_back(version: str, tmp_p
             assert len(carried) == SENT_THERE
             for message in carried[::25]:
                 unique_key = message.get("UNIQ_KEY").encode()
-                assert [found.physical_offset for found in store.find(TOPIC, unique_key)] == [message.physical_offset]
+                assert [found.physical_offset for found in store.reader.find(TOPIC, unique_key)] == [
+                    message.physical_offset
+                ]
             for number in range(SENT_HERE):
                 like = carried[number]
                 record = encode(Message(TOPIC, b"from here %d" % number, like.properties, like.queue_id))

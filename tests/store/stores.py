@@ -15,8 +15,9 @@ from kerolox.runtime.clock import Clock, ManualClock
 from kerolox.runtime.files import Disk
 from kerolox.store.commit_log import Appended, Draft
 from kerolox.store.configuration import FlushDiskType, StoreConfig
+from kerolox.store.reader import GetStatus
 from kerolox.store.segments import OpenFiles, Segments
-from kerolox.store.store import GetStatus, Store
+from kerolox.store.store import Store
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,7 +88,7 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def in_no_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
 
-    for module in ("store", "flusher"):
+    for module in ("behind", "flusher"):
         monkeypatch.setattr(f"kerolox.store.{module}.in_thread", in_no_thread)
 
 
@@ -130,7 +131,7 @@ def numbered_records(store: Store, topic: str, queue_id: int) -> Iterator[tuple[
         return
     offset = queue.min_offset
     while offset < queue.max_offset:
-        got = store.get(topic, queue_id, offset, count_max=3)
+        got = store.reader.get(topic, queue_id, offset, count_max=3)
         assert got.next_offset > offset
         if got.status is GetStatus.FOUND:
             for data in got.records:

@@ -7,7 +7,7 @@ import pytest
 
 from kerolox.message.record import BLANK_MAGIC, decode
 from kerolox.store.commit_log import Appended, CommitLog, Draft
-from kerolox.store.reader import Scan
+from kerolox.store.scan import Scan
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG, SEGMENT_SIZE, batch, draft, draft_of_size, segments
 

@@ -65,7 +65,7 @@ class Script:
         self.store.recover()
         for number in range(4):
             await self._write(number)
-        await self.store.flush_behind()
+        await self.store.behind.flush()
         self._clock.move(10)
         # Rolls, with a blank before it.
         self._put(draft_of_size(1500))
@@ -74,10 +74,10 @@ class Script:
         self._put(draft(b"on", "orders", 1, KEYS="roll"), draft_of_size(3000), draft(b"again", "orders", 1))
         self._clock.move(10)
         await self._flush()
-        await self.store.flush_behind()
+        await self.store.behind.flush()
         for number in range(4, 7):
             await self._write(number)
-        await self.store.flush_behind()
+        await self.store.behind.flush()
         await self.store.close()
         # A second life.
         self.store = new_store(self.disk, self.store.config, self._clock)
@@ -88,7 +88,7 @@ class Script:
         self._clock.move(10)
         self._put(draft(b"last"))
         await self._flush()
-        await self.store.flush_behind()
+        await self.store.behind.flush()
 
     async def _write(self, number: int) -> None:
         self._put(draft(b"a" * 300 * (number % 3), TAGS="red", KEYS=f"k{number} both", UNIQ_KEY=f"{number:032d}"))
@@ -154,7 +154,7 @@ def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, keeps_
         offsets = [offset for at_topic, at_queue, offset in contents if (at_topic, at_queue) == (topic, queue_id)]
         if not recovered.damages:
             assert offsets == list(range(len(offsets)))
-    found = {peeked.physical_offset for key in (b"both", b"roll") for peeked in store.find("orders", key)}
+    found = {peeked.physical_offset for key in (b"both", b"roll") for peeked in store.reader.find("orders", key)}
     assert found == {offset_of(data) for data in contents.values() if b"KEYS\x01" in data}
     # It goes on, and what it goes on with comes after what was there.
     (place,) = put(store, draft(b"after", "orders", 1))

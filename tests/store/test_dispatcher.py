@@ -14,7 +14,7 @@ from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.index_file import IndexShape
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.queues import Queues
-from kerolox.store.reader import Damage
+from kerolox.store.scan import Damage
 from kerolox.store.segments import OpenFiles
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import batch, draft, draft_of_size, segments

@@ -60,9 +60,9 @@ class Life:
             self.flush()
         for topic in ("orders", "t"):
             with contextlib.suppress(StoreError):
-                self.store.get(topic, 0, 0)
+                self.store.reader.get(topic, 0, 0)
             with contextlib.suppress(StoreError):
-                self.store.find(topic, b"k1")
+                self.store.reader.find(topic, b"k1")
         with contextlib.suppress(StoreError):
             run(self.store.close())
 
@@ -80,7 +80,7 @@ class Life:
             self.promised = list(self.accepted)
         # What runs it in the background catches these.
         with contextlib.suppress(OSError, StoreError):
-            run(self.store.flush_behind())
+            run(self.store.behind.flush())
 
 
 def lives(flush: FlushDiskType) -> Iterator[tuple[str, Life]]:
@@ -200,14 +200,14 @@ def test_an_index_without_room_stops_new_messages_and_loses_none() -> None:
     disk.fail("allocate", errno.ENOSPC, inside="index")
 
     put(store, draft(b"first", KEYS="k"))
-    assert all_records(store) == [] or store.find("orders", b"k") == []
+    assert all_records(store) == [] or store.reader.find("orders", b"k") == []
     with pytest.raises(StoreFull, match="cannot follow"):
         store.append([draft(b"second")])
     disk.heal()
     put(store, draft(b"second"))
 
     assert len(all_records(store)) == 2
-    assert len(store.find("orders", b"k")) == 1
+    assert len(store.reader.find("orders", b"k")) == 1
 
 
 def test_a_queue_that_could_not_be_synced_is_made_again_after_the_stop() -> None:
@@ -218,10 +218,10 @@ def test_a_queue_that_could_not_be_synced_is_made_again_after_the_stop() -> None
     clock.move(100)
     disk.fail("sync", errno.EIO, inside="consumequeue", count=1)
     with pytest.raises(StoreReadOnly):
-        run(store.flush_behind())
+        run(store.behind.flush())
 
     put(store, draft(b"b"))
-    run(store.flush_behind())
+    run(store.behind.flush())
     run(store.close())
 
     again = opened(next(disk.after_power_cut(count=0)))

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 )
 
 from kerolox.store.configuration import FlushDiskType
-from kerolox.store.store import GetStatus
+from kerolox.store.reader import GetStatus
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import StillClock, batch, config, draft, draft_of_size, new_store, run, without_threads
 
@@ -83,7 +83,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule()
     def flush_behind(self) -> None:
-        run(self.store.flush_behind())
+        run(self.store.behind.flush())
         self.durable = self.store.flusher.durable_offset
 
     @precondition(lambda self: self.store.log.end_offset > self.settings.mapped_file_size_commit_log)
@@ -131,7 +131,7 @@ class StoreModel(RuleBasedStateMachine):
                 for offset, (record_end, data) in enumerate(known)
                 if data
                 and record_end > self.deleted
-                and self.store.record_at(record_end - len(data), len(data)) != data
+                and self.store.reader.record_at(record_end - len(data), len(data)) != data
             ]
             assert all(known[offset][0] > before for offset in lost)
             assert not lost or self.new_damages
@@ -154,7 +154,7 @@ class StoreModel(RuleBasedStateMachine):
                 continue
             there = {number: known[number][1] for number in visible if known[number][0] > self.deleted}
             for number, data in there.items():
-                got = self.store.get(*queue, number, count_max=1)
+                got = self.store.reader.get(*queue, number, count_max=1)
                 if data:
                     assert number >= found.min_offset
                     assert (got.status, got.records) == (GetStatus.FOUND, [data])
@@ -179,7 +179,9 @@ class StoreModel(RuleBasedStateMachine):
                     for end, data in known
                     if of_topic == topic and self.deleted < end <= shown and mark in data
                 }
-                found = {peeked.physical_offset for peeked in self.store.find(topic, b"k%d" % key, count_max=10_000)}
+                found = {
+                    peeked.physical_offset for peeked in self.store.reader.find(topic, b"k%d" % key, count_max=10_000)
+                }
                 assert found == expected
 
 

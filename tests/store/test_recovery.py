@@ -9,7 +9,8 @@ import pytest
 
 from kerolox.store.commit_log import Draft
 from kerolox.store.errors import StoreDamaged
-from kerolox.store.store import GetStatus, Store
+from kerolox.store.reader import GetStatus
+from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk, Stopped
 from tests.store.stores import (
     LOG,
@@ -57,7 +58,7 @@ def killed(*drafts: Draft) -> SimulatedDisk:
 
 
 def found(store: Store) -> list[int]:
-    return sorted(known.physical_offset for known in store.find("orders", b"all", count_max=1000))
+    return sorted(known.physical_offset for known in store.reader.find("orders", b"all", count_max=1000))
 
 
 def bodies(store: Store) -> list[int]:
@@ -165,7 +166,7 @@ def test_damage_in_the_middle_is_neither_served_nor_cut(
         assert bodies(store) == others
         assert [offset for offset, _ in numbered_records(store, "orders", 0)] == others
         assert found(store) == [number * size for number in others]
-        got = store.get("orders", 0, damaged, count_max=1)
+        got = store.reader.get("orders", 0, damaged, count_max=1)
         assert got.status in (GetStatus.FOUND, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.NO_MATCHED_MESSAGE)
         assert not any(b"BODY" in data for data in got.records)
         assert store.queues.find("orders", 0).max_offset == 5
@@ -247,7 +248,7 @@ def test_after_a_kill_reading_begins_where_the_checkpoint_says() -> None:
     for _ in range(6):
         put(store, draft_of_size(4000))
         clock.move(60)
-    run(store.flush_behind())
+    run(store.behind.flush())
     put(store, draft_of_size(4000))
 
     again = new_store(disk.after_kill())
@@ -278,7 +279,7 @@ def test_an_entry_of_which_a_part_never_arrived_does_not_hide_what_comes_before_
         put(store, draft_of_size(4000))
         clock.move(60)
         if number == 7:
-            run(store.flush_behind())
+            run(store.behind.flush())
     for queue in store.queues:
         queue.flush()
     left = disk.after_kill()
@@ -306,13 +307,13 @@ def test_the_checkpoint_never_tells_of_what_is_not_durable() -> None:
     clock = StillClock()
     store = opened(disk, clock=clock)
     put(store, draft_of_size(4000))
-    run(store.flush_behind())
+    run(store.behind.flush())
     first = store.checkpoint.min_timestamp
     clock.move(600)
     put(store, draft_of_size(4000))
     disk.fail("sync", errno.EIO, inside="commitlog", count=1)
 
-    run(store.flush_behind())
+    run(store.behind.flush())
 
     assert store.checkpoint.min_timestamp == first
 

@@ -18,7 +18,8 @@ from kerolox.runtime.files import RealDisk
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOnly
 from kerolox.store.lock import StoreLocked
-from kerolox.store.store import GetStatus, Store
+from kerolox.store.reader import GetStatus
+from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG, ROOT, all_records, batch, config, draft, draft_of_size, new_store, opened, put
 
@@ -56,7 +57,7 @@ async def test_what_was_put_is_served_as_it_was_put(disk: SimulatedDisk) -> None
         place, is_durable = await store.put(made)
 
         assert (place.physical_offset, place.queue_offset, is_durable) == (0, 0, True)
-        assert store.get("orders", 0, 0).records == [bytes(made.records)]
+        assert store.reader.get("orders", 0, 0).records == [bytes(made.records)]
 
 
 async def test_what_is_put_in_one_turn_is_written_with_one_write(disk: SimulatedDisk) -> None:
@@ -137,12 +138,12 @@ async def test_under_sync_flush_nothing_above_the_durable_offset_is_shown(disk: 
     store = opened(disk, config(SYNC))
 
     put(store, draft(KEYS="k"))
-    assert store.get("orders", 0, 0).status is GetStatus.NO_MATCHED_LOGIC_QUEUE
-    assert store.find("orders", b"k") == []
+    assert store.reader.get("orders", 0, 0).status is GetStatus.NO_MATCHED_LOGIC_QUEUE
+    assert store.reader.find("orders", b"k") == []
     await store.flusher.flush()
 
-    assert store.get("orders", 0, 0).status is GetStatus.FOUND
-    assert len(store.find("orders", b"k")) == 1
+    assert store.reader.get("orders", 0, 0).status is GetStatus.FOUND
+    assert len(store.reader.find("orders", b"k")) == 1
 
 
 async def test_what_was_synced_after_its_sender_went_away_is_shown(disk: SimulatedDisk) -> None:
@@ -164,7 +165,7 @@ async def test_who_waits_for_a_message_is_woken_when_it_can_be_read(disk: Simula
         await store.put(draft())
 
         assert await waiting
-        assert store.get("orders", 0, 0).status is GetStatus.FOUND
+        assert store.reader.get("orders", 0, 0).status is GetStatus.FOUND
 
 
 async def test_after_a_failed_sync_nothing_is_acknowledged_and_reading_goes_on(disk: SimulatedDisk) -> None:
@@ -189,7 +190,7 @@ async def test_reading_answers_as_the_original(disk: SimulatedDisk) -> None:
     put(store, *[draft(b"%d" % number) for number in range(5)])
 
     def status(topic: str, offset: int) -> tuple[GetStatus, int]:
-        got = store.get(topic, 0, offset)
+        got = store.reader.get(topic, 0, offset)
         return got.status, got.next_offset
 
     assert status("unknown", 3) == (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0)
@@ -205,14 +206,14 @@ async def test_below_the_first_offset_it_is_too_small(disk: SimulatedDisk) -> No
     store = opened(disk)
     put(store, *[draft_of_size(1500) for _ in range(10)])
     store.log.delete_before(9000)
-    assert store.get("t", 0, 0, matches=lambda entry: entry.physical_offset < 8000).status is (
+    assert store.reader.get("t", 0, 0, matches=lambda entry: entry.physical_offset < 8000).status is (
         GetStatus.MESSAGE_WAS_REMOVING
     )
 
     for queue in store.queues:
         queue.delete_before(store.log.first_offset)
 
-    got = store.get("t", 0, 0)
+    got = store.reader.get("t", 0, 0)
     assert (got.status, got.next_offset, got.min_offset, got.max_offset) == (GetStatus.OFFSET_TOO_SMALL, 4, 4, 10)
     assert len(all_records(store, "t")) == 6
 
@@ -221,12 +222,12 @@ async def test_a_reader_gets_as_much_as_it_wants_and_one_at_least(disk: Simulate
     store = opened(disk)
     put(store, *[draft_of_size(1000) for _ in range(6)])
 
-    assert len(store.get("t", 0, 0, count_max=2).records) == 2
-    assert store.get("t", 0, 0, count_max=2).next_offset == 2
-    assert len(store.get("t", 0, 0, bytes_max=3000).records) == 3
-    assert len(store.get("t", 0, 0, bytes_max=2999).records) == 2
-    assert len(store.get("t", 0, 0, bytes_max=1).records) == 1
-    assert store.get("t", 0, 5, count_max=100).next_offset == 6
+    assert len(store.reader.get("t", 0, 0, count_max=2).records) == 2
+    assert store.reader.get("t", 0, 0, count_max=2).next_offset == 2
+    assert len(store.reader.get("t", 0, 0, bytes_max=3000).records) == 3
+    assert len(store.reader.get("t", 0, 0, bytes_max=2999).records) == 2
+    assert len(store.reader.get("t", 0, 0, bytes_max=1).records) == 1
+    assert store.reader.get("t", 0, 5, count_max=100).next_offset == 6
 
 
 async def test_only_matching_messages_are_read(disk: SimulatedDisk) -> None:
@@ -234,11 +235,11 @@ async def test_only_matching_messages_are_read(disk: SimulatedDisk) -> None:
     put(store, *[draft(b"%d" % number, TAGS="red" if number % 3 else "blue") for number in range(10)])
     blue = tags_code(b"blue")
 
-    got = store.get("orders", 0, 0, matches=lambda entry: entry.tags_code == blue)
+    got = store.reader.get("orders", 0, 0, matches=lambda entry: entry.tags_code == blue)
     assert (bodies(got.records), got.next_offset) == ([b"0", b"3", b"6", b"9"], 10)
-    got = store.get("orders", 0, 1, count_max=1, matches=lambda entry: entry.tags_code == blue)
+    got = store.reader.get("orders", 0, 1, count_max=1, matches=lambda entry: entry.tags_code == blue)
     assert bodies(got.records) == [b"3"]
-    got = store.get("orders", 0, 0, matches=lambda entry: False)
+    got = store.reader.get("orders", 0, 0, matches=lambda entry: False)
 
     assert (got.status, got.next_offset, got.records) == (GetStatus.NO_MATCHED_MESSAGE, 10, [])
 
@@ -247,9 +248,9 @@ async def test_a_reader_that_matches_nothing_comes_back_after_800_entries(disk: 
     store = opened(disk, config(mapped_file_size_commit_log=1024 * 1024, mapped_file_size_consume_queue=20 * 10_000))
     put(store, *[draft() for _ in range(2000)])
 
-    assert store.get("orders", 0, 0, matches=lambda entry: False).next_offset == 800
-    assert store.get("orders", 0, 0, count_max=1000).next_offset == 1000
-    assert store.get("orders", 0, 1900, matches=lambda entry: False).next_offset == 2000
+    assert store.reader.get("orders", 0, 0, matches=lambda entry: False).next_offset == 800
+    assert store.reader.get("orders", 0, 0, count_max=1000).next_offset == 1000
+    assert store.reader.get("orders", 0, 1900, matches=lambda entry: False).next_offset == 2000
 
 
 async def test_messages_are_found_by_their_keys(disk: SimulatedDisk) -> None:
@@ -257,21 +258,21 @@ async def test_messages_are_found_by_their_keys(disk: SimulatedDisk) -> None:
     put(store, draft(KEYS="a b", UNIQ_KEY="u1"), draft(KEYS="b"), draft(topic="other", KEYS="a"), draft())
 
     def found(topic: str, key: bytes) -> list[int]:
-        return [known.queue_offset for known in store.find(topic, key)]
+        return [known.queue_offset for known in store.reader.find(topic, key)]
 
     assert found("orders", b"a") == [0]
     assert found("orders", b"b") == [1, 0]
     assert found("orders", b"u1") == [0]
     assert found("orders", b"c") == []
     assert found("other", b"a") == [0]
-    assert len(store.find("orders", b"b", count_max=1)) == 1
+    assert len(store.reader.find("orders", b"b", count_max=1)) == 1
 
 
 async def test_a_store_without_an_index_finds_nothing_by_keys(disk: SimulatedDisk) -> None:
     store = opened(disk, config(message_index_enable=False))
     put(store, draft(KEYS="a"))
 
-    assert store.find("orders", b"a") == []
+    assert store.reader.find("orders", b"a") == []
     assert disk.names(ROOT / "index") == []
 
 
@@ -280,8 +281,8 @@ async def test_an_entry_that_points_elsewhere_is_not_served(disk: SimulatedDisk)
     put(store, draft(b"0"), draft(b"1"))
     store.queues.find("orders", 0).append(2, 150, 98, 0)
 
-    assert len(store.get("orders", 0, 0).records) == 2
-    assert store.get("orders", 0, 2).status is GetStatus.MESSAGE_WAS_REMOVING
+    assert len(store.reader.get("orders", 0, 0).records) == 2
+    assert store.reader.get("orders", 0, 2).status is GetStatus.MESSAGE_WAS_REMOVING
 
 
 @pytest.mark.parametrize("offset", [-1, 1, 97, 98, 10_000])
@@ -289,10 +290,10 @@ async def test_where_no_record_begins_there_is_none(disk: SimulatedDisk, offset:
     store = opened(disk)
     put(store, draft(b"0"))
 
-    assert store.record_at(0, 98) is not None
-    assert store.record_at(offset, 98) is None
-    assert store.record_at(0, 97) is None
-    assert store.record_at(0, -1) is None
+    assert store.reader.record_at(0, 98) is not None
+    assert store.reader.record_at(offset, 98) is None
+    assert store.reader.record_at(0, 97) is None
+    assert store.reader.record_at(0, -1) is None
 
 
 async def test_a_log_that_cannot_be_read_is_a_store_error(disk: SimulatedDisk) -> None:
@@ -302,9 +303,9 @@ async def test_a_log_that_cannot_be_read_is_a_store_error(disk: SimulatedDisk) -
     disk.fail("read", errno.EIO)
 
     with pytest.raises(StoreError, match="could not be read"):
-        store.get("orders", 0, 0)
+        store.reader.get("orders", 0, 0)
     with pytest.raises(StoreError, match="could not be read"):
-        store.find("orders", b"k")
+        store.reader.find("orders", b"k")
 
 
 # Life
@@ -332,7 +333,7 @@ async def test_what_was_stored_is_there_after_many_lives(disk: SimulatedDisk) ->
             await asyncio.gather(*[store.put(draft(b"%d" % life * 50, KEYS="k")) for _ in range(10)])
         assert disk.open_count == 0
 
-    assert len(opened(disk).find("orders", b"k", count_max=100)) == 50
+    assert len(opened(disk).reader.find("orders", b"k", count_max=100)) == 50
 
 
 async def test_a_store_that_is_running_survives_failing_writes_of_queues(disk: SimulatedDisk) -> None:
@@ -378,7 +379,7 @@ async def test_queues_made_while_others_are_flushed_do_no_harm(disk: SimulatedDi
             put(store, draft(queue_id=number))
             await asyncio.sleep(0)
 
-    await asyncio.gather(store.flush_behind(), put_more())
+    await asyncio.gather(store.behind.flush(), put_more())
     await store.close()
 
     assert len(opened(disk).queues) == 40
@@ -394,7 +395,7 @@ async def test_a_store_on_a_real_disk(tmp_path: Path) -> None:
         async with running(Store(settings)) as store:
             await asyncio.gather(*[store.put(draft(b"x" * 500, KEYS="k")) for _ in range(20)])
             assert len(all_records(store)) == (life + 1) * 20
-            assert len(store.find("orders", b"k", count_max=1000)) == (life + 1) * 20
+            assert len(store.reader.find("orders", b"k", count_max=1000)) == (life + 1) * 20
     names = sorted(path.name for path in (tmp_path / "new" / "store").iterdir())
     assert names == ["checkpoint", "commitlog", "consumequeue", "index", "lock"]
 

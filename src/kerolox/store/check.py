@@ -12,7 +12,7 @@ from kerolox.runtime.files import RealDisk, RealFile
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.consume_queue import ConsumeQueue, Entry
 from kerolox.store.errors import StoreDamaged
-from kerolox.store.reader import Scan
+from kerolox.store.scan import Scan
 from kerolox.store.segments import OpenFiles, Segments
 
 # Told how many bytes of the log have been read so far, and how many there are.

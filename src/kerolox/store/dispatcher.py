@@ -13,7 +13,7 @@ from kerolox.store.delays import SCHEDULE_TOPIC, due_timestamp
 from kerolox.store.errors import NotStorable
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.queues import Queues
-from kerolox.store.reader import Damage
+from kerolox.store.scan import Damage
 
 log = logging.getLogger(__name__)
 

@@ -1,137 +1,148 @@
-"""Reads a commit log record by record, trusting nothing."""
+"""Reads a store: by queue offset, by physical offset, by key."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import struct
+from collections.abc import Callable, Iterator
+from enum import Enum
 
-from kerolox.message.errors import RecordError
+import msgspec
+
 from kerolox.message.peek import Peek, peek
-from kerolox.message.record import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, size_and_magic
-from kerolox.store.segments import Segments
+from kerolox.message.record import MAGIC_V1, MAGIC_V2
+from kerolox.store.commit_log import CommitLog
+from kerolox.store.consume_queue import ConsumeQueue, Entry
+from kerolox.store.errors import StoreError
+from kerolox.store.key_index import KeyIndex
+from kerolox.store.queues import Queues
+from kerolox.store.scan import Damage
 
-_CHUNK_SIZE = 1024 * 1024
-_HEAD_SIZE = 8
-# The least that a disk writes whole.
-_SECTOR_SIZE = 512
-_NO_SECTOR = bytes(_SECTOR_SIZE)
-_MAGICS = (MAGIC_V1.to_bytes(4), MAGIC_V2.to_bytes(4))
-
-
-class Damage(NamedTuple):
-    """A range that holds no record."""
-
-    offset: int
-    end_offset: int
-    reason: str
+# Size, magic and physical offset of a record.
+_HEAD = struct.Struct(">II20xq")
+# A reader that finds nothing it wants comes back after so many entries, and others have their turn.
+_ENTRIES_READ_MAX = 800
 
 
-class Scan:
-    """Goes from record to record; where one is damaged it looks for the next that is not.
+class GetStatus(Enum):
+    """What came of reading a queue, under the names Java gives it."""
 
-    A record is trusted only if its size fits, its checksum agrees and it says itself that it lies where it does.
-    """
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
-    def __init__(self, segments: Segments) -> None:
-        self._segments = segments
-        self._chunk = b""
-        self._chunk_offset = 0
-        # The end of the last good record, or of the blank after it.
-        self.end_offset = 0
-        # Between good records; never served, never cut.
+
+class Got(msgspec.Struct, frozen=True, gc=False):
+    """Records as they lie in the log, and where to go on reading."""
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    records: list[bytes] = []
+
+
+class Reader:
+    """Plain functions over what the dispatcher has shown; StoreError where the disk does not give it."""
+
+    def __init__(self, commit_log: CommitLog, queues: Queues, index: KeyIndex | None) -> None:
+        self._log = commit_log
+        self._queues = queues
+        self._index = index
+        # Ranges of the log that hold no record; nothing of them is served.
         self.damages: list[Damage] = []
-        # After the last good record, if there is more than zeros.
-        self.torn: Damage | None = None
 
-    def records(self, offset: int) -> Iterator[tuple[Peek, int]]:
-        """Yields what is in each record from `offset` on, and where it lies."""
-        self.end_offset = offset
-        while offset < self._segments.end_offset:
-            found = self.record_at(offset)
-            if isinstance(found, Peek):
-                yield found, offset
-                offset += found.size
-                self.end_offset = offset
-            elif found is None:
-                offset += self._segments.room_after(offset)
-                self.end_offset = offset
-            else:
-                following = self._next_good(offset)
-                if following is None:
-                    self._note_torn(offset, found)
-                    return
-                self.damages.append(Damage(offset, following, found))
-                offset = following
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        *,
+        count_max: int = 32,
+        bytes_max: int = 256 * 1024,
+        matches: Callable[[Entry], bool] | None = None,
+    ) -> Got:
+        """Returns records of a queue from `queue_offset` on; the first always, the rest as far as the bounds allow.
 
-    def record_at(self, offset: int) -> Peek | str | None:
-        """Returns the record at `offset`, None if it is a blank, or what is wrong with it."""
-        room = self._segments.room_after(offset)
-        head = self._bytes(offset, _HEAD_SIZE)
-        if len(head) < _HEAD_SIZE:
-            return "no room for a record"
-        size, magic = size_and_magic(head)
-        if magic == BLANK_MAGIC and size == room:
-            return None
-        if magic not in (MAGIC_V1, MAGIC_V2) or not _HEAD_SIZE < size <= room:
-            return f"magic {magic:#x} and size {size} are not those of a record"
+        StoreError if they could not be read.
+        """
+        queue = self._queues.get(topic, queue_id)
+        if queue is None:
+            return Got(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if high == 0:
+            return Got(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if queue_offset < low:
+            return Got(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+        if queue_offset >= high:
+            is_next = queue_offset == high
+            status = GetStatus.OFFSET_OVERFLOW_ONE if is_next else GetStatus.OFFSET_OVERFLOW_BADLY
+            return Got(status, high, low, high)
+        records: list[bytes] = []
+        size, next_offset, is_removed = 0, queue_offset, False
+        for entry in self._entries(queue, queue_offset, min(high - queue_offset, max(_ENTRIES_READ_MAX, count_max))):
+            if records and (len(records) >= count_max or size + entry.size > bytes_max):
+                break
+            next_offset += 1
+            if entry.is_filler or (matches is not None and not matches(entry)):
+                continue
+            record = self.record_at(entry.physical_offset, entry.size)
+            if record is None:
+                is_removed = True
+                continue
+            records.append(record)
+            size += entry.size
+        if records:
+            return Got(GetStatus.FOUND, next_offset, low, high, records)
+        status = GetStatus.MESSAGE_WAS_REMOVING if is_removed else GetStatus.NO_MATCHED_MESSAGE
+        return Got(status, next_offset, low, high)
+
+    def _entries(self, queue: ConsumeQueue, queue_offset: int, count: int) -> Iterator[Entry]:
         try:
-            record = peek(self._bytes(offset, size), check_crc=True)
-        except RecordError as error:
-            return str(error)
-        if record.physical_offset != offset:
-            return f"a record that says it lies at {record.physical_offset}"
-        if _is_torn(record):
-            return f"the record at {offset} has zeros where text should be"
+            yield from queue.entries(queue_offset, count)
+        except OSError as error:
+            raise StoreError(f"a consume queue could not be read: {error}") from error
+
+    def record_at(self, physical_offset: int, size: int) -> bytes | None:
+        """Returns the bytes of a record, or None if the log no longer has it, or never had, or it is damaged."""
+        record = self._read(physical_offset, size)
+        if len(record) != size or size < _HEAD.size:
+            return None
+        said_size, magic, said_offset = _HEAD.unpack_from(record)
+        if said_size != size or said_offset != physical_offset or magic not in (MAGIC_V1, MAGIC_V2):
+            return None
+        if self.damages and self._is_damaged(physical_offset, physical_offset + size):
+            return None
         return record
 
-    def _next_good(self, offset: int) -> int | None:
-        """Returns where the next good record after `offset` begins."""
-        at = offset + 1
-        while at < self._segments.end_offset:
-            chunk = self._bytes(at, min(_CHUNK_SIZE, self._segments.room_after(at)))
-            position = 0
-            while (position := _first(chunk, position)) >= 0:
-                candidate = at + position - 4
-                if candidate > offset and isinstance(self.record_at(candidate), Peek):
-                    return candidate
-                position += 1
-            # A magic may lie across two chunks, but not across two files.
-            step = len(chunk) - 3 if len(chunk) < self._segments.room_after(at) else len(chunk)
-            at += max(step, 1)
-        return None
+    def _is_damaged(self, start: int, end: int) -> bool:
+        return any(damage.offset < end and start < damage.end_offset for damage in self.damages)
 
-    def _note_torn(self, offset: int, reason: str) -> None:
-        at, end = offset, offset
-        while at < self._segments.end_offset:
-            piece = self._segments.read(at, _CHUNK_SIZE)
-            if any(piece):
-                end = at + len(piece.rstrip(b"\0"))
-            at += len(piece)
-        if end > offset:
-            self.torn = Damage(offset, end, reason)
+    def _read(self, physical_offset: int, size: int) -> bytes:
+        if not self._log.first_offset <= physical_offset < self._log.end_offset:
+            return b""
+        try:
+            return self._log.read(physical_offset, size)
+        except OSError as error:
+            raise StoreError(f"the commit log could not be read at {physical_offset}: {error}") from error
 
-    def _bytes(self, offset: int, size: int) -> bytes:
-        start = offset - self._chunk_offset
-        if start < 0 or start + size > len(self._chunk):
-            self._chunk = self._segments.read(offset, max(size, _CHUNK_SIZE))
-            self._chunk_offset, start = offset, 0
-        return self._chunk[start : start + size]
+    def find(self, topic: str, key: bytes, *, count_max: int = 32) -> list[Peek]:
+        """Returns the newest messages with this key or unique key; their keys were compared, not only hashes."""
+        if self._index is None:
+            return []
+        found: list[Peek] = []
+        for offset in self._query(self._index, topic, key, count_max):
+            record = self.record_at(offset, int.from_bytes(self._read(offset, 4)))
+            if record is not None:
+                known = peek(record)
+                if known.topic == topic and (known.unique_key == key or key in known.keys.split(b" ")):
+                    found.append(known)
+        return found
 
-
-def _is_torn(record: Peek) -> bool:
-    """Whether the end of the record, or a whole sector of its properties, never reached the disk.
-
-    No checksum covers what follows the body, but no topic has a zero in it, and no properties end with one.
-    """
-    properties = record.properties
-    if properties.endswith(b"\0") or "\0" in record.topic:
-        return True
-    if _NO_SECTOR not in properties:
-        return False
-    start = record.physical_offset + record.size - len(properties)
-    sectors = range(-start % _SECTOR_SIZE, len(properties) - _SECTOR_SIZE + 1, _SECTOR_SIZE)
-    return any(properties[at : at + _SECTOR_SIZE] == _NO_SECTOR for at in sectors)
-
-
-def _first(chunk: bytes, position: int) -> int:
-    """Returns where the first magic of a record stands from `position` on, or -1."""
-    found = [at for magic in _MAGICS if (at := chunk.find(magic, position)) >= 0]
-    return min(found, default=-1)
+    def _query(self, index: KeyIndex, topic: str, key: bytes, count_max: int) -> list[int]:
+        try:
+            return index.query(topic, key, count_max)
+        except OSError as error:
+            raise StoreError(f"the key index could not be read: {error}") from error

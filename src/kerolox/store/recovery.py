@@ -12,7 +12,7 @@ from kerolox.store.consume_queue import Entry
 from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.queues import Queues
-from kerolox.store.reader import Damage, Scan
+from kerolox.store.scan import Damage, Scan
 from kerolox.store.segments import Segments
 
 log = logging.getLogger(__name__)

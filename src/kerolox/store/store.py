@@ -5,25 +5,19 @@ import contextlib
 import logging
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from enum import Enum
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from kerolox.message.errors import RecordError
-from kerolox.message.peek import Peek, peek
-from kerolox.message.record import MAGIC_V1, MAGIC_V2
-from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.clock import Clock, SystemClock
 from kerolox.runtime.files import Disk, RealDisk
 from kerolox.runtime.service import Service
 from kerolox.store.arrivals import Arrivals
+from kerolox.store.behind import Behind
 from kerolox.store.checkpoint import Checkpoint
 from kerolox.store.commit_log import Appended, CommitLog, Draft
 from kerolox.store.configuration import FlushDiskType, StoreConfig
-from kerolox.store.consume_queue import ConsumeQueue, Entry
 from kerolox.store.delays import parse_levels
 from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOnly, SyncFailed
@@ -32,7 +26,7 @@ from kerolox.store.index_file import IndexShape
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.lock import take_lock
 from kerolox.store.queues import Queues, check_name
-from kerolox.store.reader import Damage
+from kerolox.store.reader import Reader
 from kerolox.store.recovery import Recovered, recover
 from kerolox.store.segments import OpenFiles, Segments
 
@@ -44,29 +38,6 @@ T = TypeVar("T")
 _HEAD = struct.Struct(">II20xq")
 # A reader that finds nothing it wants comes back after so many entries, and others have their turn.
 _ENTRIES_READ_MAX = 800
-
-
-class GetStatus(Enum):
-    """What came of reading a queue, under the names Java gives it."""
-
-    FOUND = "FOUND"
-    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
-    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
-    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
-    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
-    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
-    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
-    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
-
-
-class Got(msgspec.Struct, frozen=True, gc=False):
-    """Records as they lie in the log, and where to go on reading."""
-
-    status: GetStatus
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    records: list[bytes] = []
 
 
 class Store(Service):
@@ -91,14 +62,22 @@ class Store(Service):
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.arrivals, levels)
         interval = config.flush_interval_commit_log / 1000
         self.flusher = Flusher(self.log, interval_seconds=interval, on_durable=self._follow)
-        # Ranges of the log that hold no record; nothing of them is served.
-        self.damages: list[Damage] = []
+        self.behind = Behind(
+            self.dispatcher,
+            self.flusher,
+            self.queues,
+            self.index,
+            self.checkpoint,
+            self._clock,
+            interval_seconds=config.flush_interval_consume_queue / 1000,
+            follow=self._follow,
+        )
+        self.reader = Reader(self.log, self.queues, self.index)
         self._abort = root / "abort"
         self._lock: int | None = None
         self._is_open = False
-        # Why queues or index cannot follow the log for now, and whether they can no longer be known to be durable.
+        # Why queues or index cannot follow the log for now.
         self._lag: Exception | None = None
-        self._is_behind_lost = False
         self._queue_offsets: dict[tuple[str, int], int] = {}
         self._gathered: list[tuple[Draft, asyncio.Future[Appended]]] = []
 
@@ -142,7 +121,7 @@ class Store(Service):
         self.log.load(recovered.end_offset)
         self.log.sync(self._segments.first_offset, recovered.end_offset)
         self.flusher.load(recovered.end_offset)
-        self.damages = recovered.damages
+        self.reader.damages = recovered.damages
         self._queue_offsets = {key: queue.max_offset for key, queue in self.queues.items()}
         self._is_open = True
         log.info("opened %s: log up to %d, %d queues", root, self.log.end_offset, len(self.queues))
@@ -163,16 +142,7 @@ class Store(Service):
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.flusher.run(), name="commit log flusher")
-            tasks.create_task(self._run_behind(), name="queue and index flusher")
-
-    async def _run_behind(self) -> None:
-        while True:
-            await self._clock.sleep(self.config.flush_interval_consume_queue / 1000)
-            try:
-                await self.flush_behind()
-            except (OSError, StoreError) as error:
-                # Queues and index can be made again from the log.
-                log.error("queues and index could not be written, which is tried again: %s", error)
+            tasks.create_task(self.behind.run(), name="queue and index flusher")
 
     async def close(self) -> None:
         """Makes everything durable; the next start then knows that this stop was clean."""
@@ -181,9 +151,9 @@ class Store(Service):
         self._is_open = False
         try:
             await self.flusher.close()
-            await self.flush_behind()
+            await self.behind.flush()
             is_clean = self.flusher.failure is None and self.dispatcher.offset == self.log.end_offset
-            if is_clean and not self._is_behind_lost:
+            if is_clean and not self.behind.is_lost:
                 self._disk.remove(self._abort)
                 self._disk.sync(self.config.store_path_root_dir)
         except OSError as error:
@@ -203,48 +173,6 @@ class Store(Service):
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
-
-    async def flush_behind(self) -> None:
-        """Writes and syncs queues and index, then says so in the checkpoint."""
-        self._follow()
-        offset, timestamp = self.dispatcher.offset, self.dispatcher.timestamp
-        await self.flusher.flush()
-        failures = [failure for queue in list(self.queues) if (failure := await self._flush_queue(queue))]
-        if self.index is not None:
-            flush = self.index.flush()
-            index_timestamp = await in_thread(self._note_loss, flush.run)
-        else:
-            index_timestamp = timestamp
-        if failures:
-            raise failures[0]
-        # After a sync that failed, the next start makes everything again that is newer than the last checkpoint.
-        if self.flusher.durable_offset >= offset and not self._is_behind_lost:
-            self.checkpoint.log_timestamp = self.checkpoint.queues_timestamp = timestamp
-            self.checkpoint.index_timestamp = index_timestamp
-            await in_thread(self._note_loss, self.checkpoint.flush)
-
-    async def _flush_queue(self, queue: ConsumeQueue) -> OSError | SyncFailed | None:
-        """Makes one queue durable, or returns why it is not; the others can be all the same."""
-        if queue.is_durable:
-            return None
-        try:
-            queue.flush()
-            sync = queue.hold()
-            try:
-                await in_thread(sync.run)
-            finally:
-                queue.release(sync)
-                self._is_behind_lost |= sync.failure is not None
-        except (OSError, SyncFailed) as error:
-            return error
-        return None
-
-    def _note_loss(self, flush: Callable[[], T]) -> T:
-        try:
-            return flush()
-        except OSError:
-            self._is_behind_lost = True
-            raise
 
     # Writing
 
@@ -341,98 +269,3 @@ class Store(Service):
             self._lag = error
         else:
             self._lag = None
-
-    # Reading
-
-    def get(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        *,
-        count_max: int = 32,
-        bytes_max: int = 256 * 1024,
-        matches: Callable[[Entry], bool] | None = None,
-    ) -> Got:
-        """Returns records of a queue from `queue_offset` on; the first always, the rest as far as the bounds allow.
-
-        StoreError if they could not be read.
-        """
-        queue = self.queues.get(topic, queue_id)
-        if queue is None:
-            return Got(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-        low, high = queue.min_offset, queue.max_offset
-        if high == 0:
-            return Got(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
-        if queue_offset < low:
-            return Got(GetStatus.OFFSET_TOO_SMALL, low, low, high)
-        if queue_offset >= high:
-            is_next = queue_offset == high
-            status = GetStatus.OFFSET_OVERFLOW_ONE if is_next else GetStatus.OFFSET_OVERFLOW_BADLY
-            return Got(status, high, low, high)
-        records: list[bytes] = []
-        size, next_offset, is_removed = 0, queue_offset, False
-        for entry in self._entries(queue, queue_offset, min(high - queue_offset, max(_ENTRIES_READ_MAX, count_max))):
-            if records and (len(records) >= count_max or size + entry.size > bytes_max):
-                break
-            next_offset += 1
-            if entry.is_filler or (matches is not None and not matches(entry)):
-                continue
-            record = self.record_at(entry.physical_offset, entry.size)
-            if record is None:
-                is_removed = True
-                continue
-            records.append(record)
-            size += entry.size
-        if records:
-            return Got(GetStatus.FOUND, next_offset, low, high, records)
-        status = GetStatus.MESSAGE_WAS_REMOVING if is_removed else GetStatus.NO_MATCHED_MESSAGE
-        return Got(status, next_offset, low, high)
-
-    def _entries(self, queue: ConsumeQueue, queue_offset: int, count: int) -> Iterator[Entry]:
-        try:
-            yield from queue.entries(queue_offset, count)
-        except OSError as error:
-            raise StoreError(f"a consume queue could not be read: {error}") from error
-
-    def record_at(self, physical_offset: int, size: int) -> bytes | None:
-        """Returns the bytes of a record, or None if the log no longer has it, or never had, or it is damaged."""
-        record = self._read(physical_offset, size)
-        if len(record) != size or size < _HEAD.size:
-            return None
-        said_size, magic, said_offset = _HEAD.unpack_from(record)
-        if said_size != size or said_offset != physical_offset or magic not in (MAGIC_V1, MAGIC_V2):
-            return None
-        if self.damages and self._is_damaged(physical_offset, physical_offset + size):
-            return None
-        return record
-
-    def _is_damaged(self, start: int, end: int) -> bool:
-        return any(damage.offset < end and start < damage.end_offset for damage in self.damages)
-
-    def _read(self, physical_offset: int, size: int) -> bytes:
-        if not self.log.first_offset <= physical_offset < self.log.end_offset:
-            return b""
-        try:
-            return self.log.read(physical_offset, size)
-        except OSError as error:
-            raise StoreError(f"the commit log could not be read at {physical_offset}: {error}") from error
-
-    def find(self, topic: str, key: bytes, *, count_max: int = 32) -> list[Peek]:
-        """Returns the newest messages with this key or unique key; their keys were compared, not only hashes."""
-        if self.index is None:
-            return []
-        found: list[Peek] = []
-        for offset in self._query(self.index, topic, key, count_max):
-            record = self.record_at(offset, int.from_bytes(self._read(offset, 4)))
-            if record is not None:
-                known = peek(record)
-                if known.topic == topic and (known.unique_key == key or key in known.keys.split(b" ")):
-                    found.append(known)
-        return found
-
-    def _query(self, index: KeyIndex, topic: str, key: bytes, count_max: int) -> list[int]:
-        try:
-            return index.query(topic, key, count_max)
-        except OSError as error:
-            raise StoreError(f"the key index could not be read: {error}") from error

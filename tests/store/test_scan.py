@@ -4,7 +4,7 @@ import pytest
 
 from kerolox.message.record import BLANK_MAGIC
 from kerolox.store.commit_log import CommitLog, Draft
-from kerolox.store.reader import Damage, Scan
+from kerolox.store.scan import Damage, Scan
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG, SEGMENT_SIZE, draft, draft_of_size, segments
 
