@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kerolox.message import names, properties
 from kerolox.message.errors import MessageIllegal
-from kerolox.message.properties import find, join, mark, parse, remove, to_bytes
+from kerolox.message.properties import find, join, mark, parse, remove, replace, to_bytes
 from tests.message.examples import mappings
 
 # Whatever comes, made of few characters so that names and separators meet in every way.
@@ -105,6 +105,12 @@ def test_the_bytes_of_what_stays_stay() -> None:
     assert remove(b"a\x01b\x02c\x01d\x02", mark("a")) == b"c\x01d\x02"
     assert remove(b"a\x01b\x02c\x01d", mark("c")) == b"a\x01b"
     assert remove(b"a\x01b\x02ca\x01d\x02", mark("b")) == b"a\x01b\x02ca\x01d\x02"
+
+
+def test_what_is_replaced_stays_in_its_place() -> None:
+    assert replace(b"a\x01b\x02c\x01d\x02", mark("a"), b"e") == b"a\x01e\x02c\x01d\x02"
+    assert replace(b"a\x01b\x02c\x01d", mark("c"), b"") == b"a\x01b\x02c\x01"
+    assert replace(b"ca\x01b\x02", mark("a"), b"e") == b"ca\x01b\x02"
 
 
 def test_reserved_are_the_names_that_a_user_may_not_set() -> None:

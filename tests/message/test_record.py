@@ -94,6 +94,13 @@ def test_a_topic_of_more_than_127_bytes_takes_the_second_magic(size: int, magic:
     assert decode(encode(message)) == message
 
 
+def test_a_topic_can_be_checked_without_a_record() -> None:
+    record.check_topic("t" * 127)
+
+    with pytest.raises(MessageIllegal, match="topic of 128 bytes, at most 127 allowed"):
+        record.check_topic("t" * 128)
+
+
 def test_a_short_topic_under_the_second_magic_is_read() -> None:
     encoded = encode(Message("t", b"hello"))
     at = encoded.index(b"\x01t")

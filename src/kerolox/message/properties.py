@@ -80,3 +80,8 @@ def remove(data: bytes, marked: bytes) -> bytes:
     if marked not in data:
         return data
     return b"\x02".join([part for part in data.split(b"\x02") if not part.startswith(marked)])
+
+
+def replace(data: bytes, marked: bytes, value: bytes) -> bytes:
+    """Returns the properties with another value of one that is there; all others stay byte for byte, and in place."""
+    return b"\x02".join([marked + value if part.startswith(marked) else part for part in data.split(b"\x02")])

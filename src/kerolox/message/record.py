@@ -103,6 +103,11 @@ def _packed_topic(topic: str) -> tuple[int, bytes]:
     return MAGIC_V2, _SHORT.pack(len(data)) + data
 
 
+def check_topic(topic: str) -> None:
+    """MessageIllegal if the topic fits into no record."""
+    _packed_topic(topic)
+
+
 def stamp(record: bytearray, queue_offset: int, physical_offset: int, store_timestamp: int, at: int = 0) -> None:
     """Writes into a record what is known only when its place in the log is."""
     _TWO_LONGS.pack_into(record, at + _QUEUE_OFFSET_AT, queue_offset, physical_offset)

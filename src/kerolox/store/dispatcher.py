@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Mapping
 
-from kerolox.message import names, sysflag
+from kerolox.message import sysflag
 from kerolox.message.peek import Peek, peek
-from kerolox.message.properties import find, mark
+from kerolox.message.properties import find
 from kerolox.message.record import BLANK_MAGIC, size_and_magic
 from kerolox.store.arrivals import Arrivals
 from kerolox.store.commit_log import CommitLog
-from kerolox.store.delays import SCHEDULE_TOPIC, due_timestamp
+from kerolox.store.delays import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
 from kerolox.store.errors import NotStorable
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.queues import Queues
@@ -17,7 +17,6 @@ from kerolox.store.scan import Damage
 
 log = logging.getLogger(__name__)
 
-_DELAY_MARK = mark(names.DELAY)
 _CHUNK_SIZE = 256 * 1024
 
 
@@ -37,6 +36,7 @@ class Dispatcher:
         self._index = index
         self._arrivals = arrivals
         self._delay_levels = delay_levels
+        self._delay_level_max = max(delay_levels, default=0)
         # Up to here the log has been dispatched.
         self.offset = 0
         # The store time of the last record that was.
@@ -78,9 +78,10 @@ class Dispatcher:
         if sysflag.is_queued(record.sys_flag):
             tags_code = record.tags_code
             if record.topic == SCHEDULE_TOPIC:
-                level = find(record.properties, _DELAY_MARK)
-                if level.isdigit():
-                    tags_code = due_timestamp(self._delay_levels, int(level), record.store_timestamp)
+                level = java_int(find(record.properties, DELAY_MARK))
+                if level is not None and level > 0:
+                    level = min(level, self._delay_level_max)
+                    tags_code = due_timestamp(self._delay_levels, level, record.store_timestamp)
             self._enter(record, tags_code)
         if self._index is not None and sysflag.transaction_type(record.sys_flag) != sysflag.ROLLBACK:
             keys = [key for key in (record.unique_key, *record.keys.split(b" ")) if key]

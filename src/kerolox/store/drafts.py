@@ -1,0 +1,81 @@
+"""From a message as a producer sent it to what the commit log appends."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from kerolox.message import names, sysflag
+from kerolox.message.batch import PART_SIZE_MIN, Part
+from kerolox.message.errors import MessageIllegal
+from kerolox.message.message import Message
+from kerolox.message.properties import find, mark
+from kerolox.message.record import BODY_SIZE_MAX, encode
+from kerolox.store.commit_log import Draft
+from kerolox.store.delays import DELAY_MARK, java_int
+
+# Returns the message that is stored instead of the one that was sent: the same, if it is none of its business.
+Diversion: TypeAlias = Callable[[Message], Message]
+
+_INNER_NUM_MARK = mark(names.INNER_NUM)
+
+
+class Drafts:
+    """Makes drafts; MessageIllegal for what cannot be stored, or not yet, as the original has it.
+
+    Each diversion sees what the one before returned. That of the delay levels comes before one for timers, for a
+    level decides over a time. What waits and is put back when it is due is not to come this way again.
+    """
+
+    def __init__(self, diversions: Sequence[Diversion] = (), *, body_size_max: int = BODY_SIZE_MAX) -> None:
+        self._diversions = tuple(diversions)
+        self._body_size_max = body_size_max
+
+    def one(self, message: Message) -> Draft:
+        """Returns the draft of a message. Topic and queue may be others than the message's, which stays as it is."""
+        sys_flag = message.sys_flag
+        if sys_flag & sysflag.INNER_BATCH or _INNER_NUM_MARK in message.properties:
+            _check_inner_batch(message)
+        # Of the transaction types, PREPARED and ROLLBACK have this bit; the plain message is to cost next to nothing.
+        is_queued = not sys_flag & sysflag.PREPARED
+        if is_queued:
+            for divert in self._diversions:
+                message = divert(message)
+        return Draft(message.topic, message.queue_id, encode(message, self._body_size_max), (0,), is_queued)
+
+    def batch(self, shared: Message, parts: Sequence[Part]) -> Draft:
+        """Returns a draft with a record for each part; all but body, flag and properties is of the `shared` message.
+
+        As in 5.x, properties of the request itself are not stored (4.9 adds them to those of each part), and a level
+        in a part's own properties has no effect.
+        """
+        self._check_batch(shared, parts)
+        records, starts = bytearray(), []
+        one = msgspec.structs.replace(shared, prepared_transaction_offset=0)
+        for part in parts:
+            one.body, one.properties, one.flag = part.body, part.properties, part.flag
+            starts.append(len(records))
+            records += encode(one, self._body_size_max)
+        return Draft(shared.topic, shared.queue_id, records, tuple(starts))
+
+    def _check_batch(self, shared: Message, parts: Sequence[Part]) -> None:
+        _check_inner_batch(shared)
+        if not parts:
+            raise MessageIllegal("a batch without messages")
+        size = sum([PART_SIZE_MIN + len(part.body) + len(part.properties) for part in parts])
+        if size > self._body_size_max:
+            raise MessageIllegal(f"batch of {size} bytes, at most {self._body_size_max} allowed")
+        if sysflag.transaction_type(shared.sys_flag) != sysflag.NOT_TRANSACTION:
+            raise MessageIllegal("a batch cannot be part of a transaction")
+        text = find(shared.properties, DELAY_MARK)
+        level = java_int(text) if text else 0
+        if level is None or level > 0:
+            raise MessageIllegal(f"a batch cannot be delayed, and {names.DELAY} is {text[:100]!r}")
+
+
+def _check_inner_batch(message: Message) -> None:
+    """A batch in one record needs a queue of another kind, which no topic here has."""
+    if message.sys_flag & sysflag.INNER_BATCH:
+        raise MessageIllegal(f"topic {message.topic!r} does not take batches in one record")
+    if find(message.properties, _INNER_NUM_MARK):
+        raise MessageIllegal(f"property {names.INNER_NUM} of a message that is no batch in one record")
