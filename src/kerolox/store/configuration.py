@@ -34,6 +34,7 @@ class StoreConfig(Properties):
     max_index_num: int = 5_000_000 * 4
 
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    flush_delay_offset_interval: int = 10_000
 
     # A bound the original does not have: more files than these are closed and opened again on demand.
     open_files_max: int = 4000
