@@ -6,27 +6,39 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.message.peek import Peek
+from kerolox.message.peek import Peek, peek
 from kerolox.message.tags import tags_code
+from kerolox.runtime.clock import Clock
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.queue_ext import ExtendedQueue, ExtUnit, QueueExt, is_address, valid_tags_code
 from kerolox.store.reader import GetStatus
 from kerolox.store.segments import OpenFiles, Segments
 from kerolox.store.store import Store
 from tests.golden.recordings import HERE
-from tests.store.disks import SimulatedDisk
+from tests.store.disks import SimulatedDisk, Stopped
 from tests.store.ext_cases import GOLDEN_SEGMENT_SIZE, GOLDEN_UNITS
-from tests.store.stores import ROOT, config, draft, draft_of_size, new_store, opened, put, run, without_threads
+from tests.store.stores import (
+    ROOT,
+    StillClock,
+    config,
+    draft,
+    draft_of_size,
+    new_store,
+    opened,
+    put,
+    run,
+    without_threads,
+)
 
 DIRECTORY = ROOT / "consumequeue_ext" / "orders" / "0"
 
 
-def settings(**more: object) -> StoreConfig:
-    return config(enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=200, **more)
+def settings() -> StoreConfig:
+    return config(enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=200)
 
 
-def extended(disk: SimulatedDisk, **more: object) -> Store:
-    store = new_store(disk, settings(**more))
+def extended(disk: SimulatedDisk, clock: Clock | None = None) -> Store:
+    store = new_store(disk, settings(), clock)
     store.dispatcher.bit_map_of = bit_map_of
     store.recover()
     return store
@@ -179,6 +191,51 @@ def test_units_are_made_again_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> 
         assert maps(again) == expected_maps(0, 61)
         addresses = [entry.tags_code for entry in queue_of(again).entries(0, 61)]
         assert addresses == sorted(set(addresses))
+
+
+def two_lives(disk: SimulatedDisk) -> None:
+    clock = StillClock()
+    for _ in range(2):
+        store = extended(disk, clock)
+        for _ in range(3):
+            put(store, *[draft(b"x" * 300, TAGS="red") for _ in range(5)], draft(topic="t"))
+            run(store.flusher.flush())
+            put(store, draft(b"y"))
+            run(store.behind.flush())
+            clock.move(10)
+        run(store.close())
+
+
+def test_after_a_stop_at_any_moment_each_entry_has_its_own_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_threads(monkeypatch)
+    whole = SimulatedDisk()
+    two_lives(whole)
+    for stop_after in range(0, whole.operations, 2):
+        disk = SimulatedDisk()
+        disk.stop_after = stop_after
+        with pytest.raises(Stopped):
+            two_lives(disk)
+        for left in (disk.after_kill(), *disk.after_power_cut(seed=stop_after, count=1)):
+            store = extended(left)
+            check_units(store)
+            put(store, draft(b"after"), draft(topic="t"))
+            check_units(store)
+            run(store.close())
+            check_units(extended(left))
+
+
+def check_units(store: Store) -> None:
+    for (topic, queue_id), queue in store.queues.items():
+        assert isinstance(queue, ExtendedQueue)
+        # Where the log has lost a record in between there is a filler.
+        entries = [(at, entry) for at, entry in enumerate(queue.entries(0, queue.max_offset)) if not entry.is_filler]
+        addresses = [entry.tags_code for _, entry in entries]
+        assert addresses == sorted(set(addresses))
+        for offset, entry in entries:
+            record = store.reader.record_at(store.reader.physical_offset(topic, queue_id, offset) or 0)
+            if record is not None:
+                known = peek(record)
+                assert queue.ext.unit(entry.tags_code) == (known.tags_code, known.store_timestamp, b"%08d" % offset)
 
 
 def test_a_cut_queue_forgets_the_units_of_what_it_lost() -> None:

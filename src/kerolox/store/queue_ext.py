@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kerolox.runtime.files import Disk
 from kerolox.store.consume_queue import ConsumeQueue, Entry
 from kerolox.store.segments import Segments, Sync
 
@@ -65,7 +66,7 @@ class QueueExt:
         return not self._pending and self._synced_offset == self._written_offset
 
     def load(self) -> None:
-        """Finds the files; where their last unit ends only the queue can tell, and cuts."""
+        """Finds the files. Where their last unit ends only the queue can tell, which cuts when it knows it itself."""
         self._segments.load()
         self._written_offset = self._segments.end_offset
         self._synced_offset = 0
@@ -117,7 +118,11 @@ class QueueExt:
     def release(self, sync: Sync) -> None:
         self._segments.release(sync)
         if not sync.is_done:
-            self._synced_offset = 0
+            self.doubt()
+
+    def doubt(self) -> None:
+        """Takes nothing for durable any more."""
+        self._synced_offset = 0
 
     def cut_after(self, address: int | None) -> None:
         """Forgets the units after that at an address; all of them if there is none.
@@ -164,10 +169,11 @@ class QueueExt:
 class ExtendedQueue(ConsumeQueue):
     """A consume queue whose entries have units. They are written before the entries that speak of them."""
 
-    __slots__ = ("ext",)
+    __slots__ = ("_disk", "ext")
 
-    def __init__(self, segments: Segments, ext: QueueExt) -> None:
+    def __init__(self, segments: Segments, ext: QueueExt, disk: Disk) -> None:
         super().__init__(segments)
+        self._disk = disk
         self.ext = ext
 
     @property
@@ -176,8 +182,8 @@ class ExtendedQueue(ConsumeQueue):
 
     def load(self) -> None:
         super().load()
+        # After a crash the last entries may speak of units that are lost; so nothing is cut before they are.
         self.ext.load()
-        self._cut_ext()
 
     def append_extended(self, queue_offset: int, physical_offset: int, size: int, unit: ExtUnit) -> bool:
         """Enters a record with its unit; False as `append` says."""
@@ -193,15 +199,16 @@ class ExtendedQueue(ConsumeQueue):
     def hold(self) -> Sync:
         units = self.ext.hold()
         try:
-            return _Both(units, super().hold())
+            entries = super().hold()
         except OSError:
             self.ext.release(units)
             raise
+        return Sync([*units.files, *entries.files], self._disk, (*units.directories, *entries.directories))
 
     def release(self, sync: Sync) -> None:
-        assert isinstance(sync, _Both)
-        self.ext.release(sync.units)
-        super().release(sync.entries)
+        super().release(sync)
+        if not sync.is_done:
+            self.ext.doubt()
 
     def cut(self, physical_offset: int, is_known: Callable[[int, Entry], bool] | None = None) -> None:
         super().cut(physical_offset, is_known)
@@ -209,6 +216,10 @@ class ExtendedQueue(ConsumeQueue):
 
     def delete_before(self, physical_offset: int) -> None:
         super().delete_before(physical_offset)
+        self.delete_units()
+
+    def delete_units(self) -> None:
+        """Removes files of units that no entry speaks of any more. May block."""
         first = self.entry(self.min_offset)
         if first is not None:
             self.ext.delete_before(first.tags_code)
@@ -228,25 +239,6 @@ class ExtendedQueue(ConsumeQueue):
                 return
             end = start
         self.ext.cut_after(None)
-
-
-class _Both(Sync):
-    """Syncs units, then the entries that speak of them."""
-
-    def __init__(self, units: Sync, entries: Sync) -> None:
-        self.units, self.entries = units, entries
-        self.files = [*units.files, *entries.files]
-        self.directories = (*units.directories, *entries.directories)
-        self.failure = None
-        self.is_done = False
-
-    def run(self) -> None:
-        try:
-            self.units.run()
-            self.entries.run()
-        finally:
-            self.failure = self.units.failure or self.entries.failure
-        self.is_done = True
 
 
 def valid_tags_code(queue: ConsumeQueue, tags_code: int) -> tuple[int | None, ExtUnit | None]:

@@ -67,7 +67,7 @@ class Queues:
         if self._ext_directory is None:
             return ConsumeQueue(segments)
         units = Segments(self._files, self._ext_directory / place, self._ext_segment_size, is_sparse=True)
-        return ExtendedQueue(segments, QueueExt(units))
+        return ExtendedQueue(segments, QueueExt(units), self._files.disk)
 
 
 def check_name(topic: str, queue_id: int) -> None:
