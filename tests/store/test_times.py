@@ -102,6 +102,19 @@ def test_answers_are_those_of_looking_at_each_message(
             assert found in expected(known, queue.max_offset, timestamp, boundary), (timestamp, boundary)
 
 
+def test_messages_that_the_log_has_lost_count_for_nothing_though_the_queue_still_has_them() -> None:
+    store, _ = stored([1000 * number for number in range(1, 21)])
+    store.log.delete_before(4096)
+    first = store.log.first_offset
+    kept = [number for number in range(20) if (store.reader.physical_offset("t", 0, number) or 0) >= first]
+
+    assert kept[0] == 5
+    assert answers(store, 2000) == (5, 0, 5)
+    assert answers(store, 6000) == (5, 5, 5)
+    assert answers(store, 6400) == (6, 5, 5)
+    assert answers(store, 30_000) == (20, 19, 19)
+
+
 @pytest.mark.parametrize("boundary", ALL)
 def test_a_clock_that_was_set_back_still_gives_an_offset_of_the_queue(boundary: Boundary) -> None:
     store, _ = stored([5000, 6000, 7000, 1000, 2000, 3000])

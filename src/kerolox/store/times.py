@@ -29,7 +29,8 @@ def offset_at(records: Records, queue: ConsumeQueue, timestamp: int, boundary: B
     if boundary is Boundary.UPPER:
         # Times are whole milliseconds.
         following = _first_from(records, queue, timestamp + 1)
-        return following - 1 if following > low else 0
+        is_there = following > low and _time(records, queue, following - 1) is not None
+        return following - 1 if is_there else 0
     lower = _first_from(records, queue, timestamp)
     # It may be the first of some that are not there any more; they count as the one that follows them.
     at, time = _next(records, queue, lower) if lower < high else (high, None)
@@ -44,17 +45,26 @@ def offset_at(records: Records, queue: ConsumeQueue, timestamp: int, boundary: B
 def _first_from(records: Records, queue: ConsumeQueue, timestamp: int) -> int:
     """Returns the first offset from which on all messages were stored at `timestamp` or later.
 
-    The message before it is there, and was stored earlier, unless it is the queue's first.
+    The message before it was stored earlier, and is there unless the log has lost all that were.
     """
     low, high = queue.min_offset, queue.max_offset
     while low < high:
         middle = (low + high) // 2
+        if _is_gone(records, queue, middle):
+            low = middle + 1
+            continue
         at, time = _next(records, queue, middle)
         if time is None or time >= timestamp:
             high = middle
         else:
             low = at + 1
     return low
+
+
+def _is_gone(records: Records, queue: ConsumeQueue, queue_offset: int) -> bool:
+    """Whether a message lay before the first that the log still has: so did all before it."""
+    entry = queue.entry(queue_offset)
+    return entry is not None and not entry.is_filler and entry.physical_offset < records.first_offset
 
 
 def _next(records: Records, queue: ConsumeQueue, queue_offset: int) -> tuple[int, int | None]:
