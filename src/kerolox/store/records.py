@@ -87,21 +87,38 @@ class Records:
 
         What is not there is left out, and so is what is not wanted.
         """
-        first, count = 0, len(places)
+        first, count, read, runs = 0, len(places), self.read, found.runs
+        is_plain = wants is None and not self.damages
         while first < count:
             start, size = places[first]
-            end, limit = start + size, min(self._log.next_file(start), start + _SPAN_MAX)
+            end = start + size
             last = first + 1
-            while last < count:
-                offset, size = places[last]
-                if not 0 <= offset - end <= _GAP_MAX or offset + size > limit:
-                    break
-                end = offset + size
-                last += 1
+            if last < count and 0 <= places[last][0] - end <= _GAP_MAX:
+                end, last = self._span(places, first)
+            elif is_plain and size <= _SPAN_MAX:
+                # Most records of a store with many queues lie by themselves.
+                data = read(start, size)
+                if len(data) == size >= _HEAD_SIZE and _unpack_head(data) == (size, MAGIC_V1, start):
+                    runs.append(data)
+                    found.count += 1
+                    found.size += size
+                    first = last
+                    continue
             is_doubtful = end - start > _SPAN_MAX and self.size_at(start) != end - start
-            data = b"" if is_doubtful else self.read(start, end - start)
+            data = b"" if is_doubtful else read(start, end - start)
             self._cut(found, data, start, places[first:last], wants)
             first = last
+
+    def _span(self, places: Sequence[tuple[int, int]], first: int) -> tuple[int, int]:
+        """Returns up to where, and up to which place, it is worth reading at once from the first on."""
+        start, size = places[first]
+        end, limit = start + size, min(self._log.next_file(start), start + _SPAN_MAX)
+        for last in range(first + 1, len(places)):
+            offset, size = places[last]
+            if not 0 <= offset - end <= _GAP_MAX or offset + size > limit:
+                return end, last
+            end = offset + size
+        return end, len(places)
 
     def _cut(
         self,
@@ -148,8 +165,6 @@ class Records:
 
     def read(self, physical_offset: int, size: int) -> bytes:
         """Returns at most `size` bytes of the log, and none of what it no longer has."""
-        if not self._log.first_offset <= physical_offset < self._log.end_offset:
-            return b""
         try:
             return self._log.read(physical_offset, size)
         except OSError as error:
