@@ -10,7 +10,7 @@ import pytest
 from kerolox.runtime.clock import SystemClock
 from kerolox.runtime.files import RealDisk
 from kerolox.store.index_file import IndexShape
-from kerolox.store.key_index import KeyIndex
+from kerolox.store.key_index import KeyIndex, tag_key
 from tests.apache import SERVER_VERSIONS, VERSIONS
 from tests.apache.processes import run_java
 from tests.golden.record_config import run_broker
@@ -100,5 +100,8 @@ def test_every_key_that_a_broker_has_indexed_is_found(tmp_path: Path, version: s
         for message in sent:
             for key in (message.unique_key, *message.keys):
                 assert message.physical_offset in index.query(message.topic, key, 1000), (message, key)
+            # Every message has this tag; only 5.5 has entered it.
+            is_tagged = message.physical_offset in index.query(message.topic, tag_key(b"TagA"), 1000)
+            assert is_tagged == (version >= "5"), message
         index.close()
     assert sum(len(message.keys) for message in sent) >= 300

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from kerolox.message import sysflag
-from kerolox.message.tags import tags_code
+from kerolox.message.tags import key_hash, tags_code
 from kerolox.runtime.clock import ManualClock
 from kerolox.store.arrivals import Arrivals
 from kerolox.store.commit_log import CommitLog, Draft
 from kerolox.store.delays import SCHEDULE_TOPIC
 from kerolox.store.dispatcher import Dispatcher
-from kerolox.store.index_file import IndexShape
+from kerolox.store.index_file import ENTRY, IndexShape
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.queues import Queues
 from kerolox.store.scan import Damage
@@ -64,6 +64,20 @@ def test_only_messages_without_or_after_a_transaction_are_in_queues(
     assert made.count() == is_queued
     assert made.index.query("orders", b"k", 10) == [0] * is_indexed
     assert made.dispatcher.offset == made.log.end_offset
+
+
+def test_the_index_has_unique_key_then_keys_then_tag_as_5_5_writes_them() -> None:
+    made = Made()
+    made.append(draft(TAGS="red", KEYS="a  b", UNIQ_KEY="u"), draft(TAGS="red"), draft(topic="other"))
+
+    made.follow()
+    made.index.flush().run()
+
+    (path,) = made.index.paths
+    content = made.disk.read(path) or b""
+    at = IndexShape(16, 64).entries_position
+    hashes = [ENTRY.unpack_from(content, at + number * ENTRY.size)[0] for number in range(1, 7)]
+    assert hashes == [*(key_hash("orders", key) for key in (b"u", b"a", b"b", b"T#red", b"T#red")), 0]
 
 
 def test_an_entry_has_the_code_of_the_tag() -> None:

@@ -203,12 +203,10 @@ async def test_reading_answers_as_the_original(disk: SimulatedDisk) -> None:
 
 
 async def test_below_the_first_offset_it_is_too_small(disk: SimulatedDisk) -> None:
-    store = opened(disk)
+    store = opened(disk, config(max_filter_message_size=80))
     put(store, *[draft_of_size(1500) for _ in range(10)])
     store.log.delete_before(9000)
-    assert store.reader.get("t", 0, 0, matches=lambda entry: entry.physical_offset < 8000).status is (
-        GetStatus.MESSAGE_WAS_REMOVING
-    )
+    assert store.reader.get("t", 0, 0, count_max=4).status is GetStatus.MESSAGE_WAS_REMOVING
 
     for queue in store.queues:
         queue.delete_before(store.log.first_offset)
@@ -235,11 +233,11 @@ async def test_only_matching_messages_are_read(disk: SimulatedDisk) -> None:
     put(store, *[draft(b"%d" % number, TAGS="red" if number % 3 else "blue") for number in range(10)])
     blue = tags_code(b"blue")
 
-    got = store.reader.get("orders", 0, 0, matches=lambda entry: entry.tags_code == blue)
+    got = store.reader.get("orders", 0, 0, matches=lambda code, _: code == blue)
     assert (bodies(got.records), got.next_offset) == ([b"0", b"3", b"6", b"9"], 10)
-    got = store.reader.get("orders", 0, 1, count_max=1, matches=lambda entry: entry.tags_code == blue)
+    got = store.reader.get("orders", 0, 1, count_max=1, matches=lambda code, _: code == blue)
     assert bodies(got.records) == [b"3"]
-    got = store.reader.get("orders", 0, 0, matches=lambda entry: False)
+    got = store.reader.get("orders", 0, 0, matches=lambda *_: False)
 
     assert (got.status, got.next_offset, got.records) == (GetStatus.NO_MATCHED_MESSAGE, 10, [])
 
@@ -248,9 +246,9 @@ async def test_a_reader_that_matches_nothing_comes_back_after_800_entries(disk: 
     store = opened(disk, config(mapped_file_size_commit_log=1024 * 1024, mapped_file_size_consume_queue=20 * 10_000))
     put(store, *[draft() for _ in range(2000)])
 
-    assert store.reader.get("orders", 0, 0, matches=lambda entry: False).next_offset == 800
-    assert store.reader.get("orders", 0, 0, count_max=1000).next_offset == 1000
-    assert store.reader.get("orders", 0, 1900, matches=lambda entry: False).next_offset == 2000
+    assert store.reader.get("orders", 0, 0, matches=lambda *_: False).next_offset == 800
+    assert store.reader.get("orders", 0, 0, count_max=1000, matches=lambda *_: False).next_offset == 1000
+    assert store.reader.get("orders", 0, 1900, matches=lambda *_: False).next_offset == 2000
 
 
 async def test_messages_are_found_by_their_keys(disk: SimulatedDisk) -> None:

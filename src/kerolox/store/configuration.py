@@ -24,6 +24,11 @@ class StoreConfig(Properties):
     mapped_file_size_consume_queue: int = 300_000 * 20
     max_message_size: int = 4 * 1024 * 1024
 
+    # A bit map for each message, by which a consumer's expression is judged without reading the message.
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = 48 * 1024 * 1024
+    bit_map_length_consume_queue_ext: int = 64
+
     flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH
     flush_interval_commit_log: int = 500
     sync_flush_timeout: int = 5000
@@ -32,6 +37,22 @@ class StoreConfig(Properties):
     message_index_enable: bool = True
     max_hash_slot_num: int = 5_000_000
     max_index_num: int = 5_000_000 * 4
+
+    # What one pull may carry: more of what was written lately, and is therefore in memory, than of older messages.
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    max_transfer_count_on_message_in_memory: int = 32
+    max_transfer_bytes_on_message_in_disk: int = 64 * 1024
+    max_transfer_count_on_message_in_disk: int = 8
+    # In percent of the machine's memory.
+    access_message_in_memory_max_ratio: int = 40
+    # In bytes of a consume queue: so much of it is looked through for messages that match.
+    max_filter_message_size: int = 16000
+    # A replica leaves offsets that it does not know of alone, unless this is set.
+    offset_check_in_slave: bool = False
+
+    # At most so many are found by a key, and so many by a unique key.
+    max_msgs_num_batch: int = 64
+    default_query_max_num: int = 32
 
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     flush_delay_offset_interval: int = 10_000

@@ -118,6 +118,11 @@ class ConsumeQueue:
             queue_offset += len(data) // ENTRY_SIZE
             count -= len(data) // ENTRY_SIZE
 
+    def next_file(self, queue_offset: int) -> int:
+        """Returns the first offset of the file after that of `queue_offset`."""
+        count = self._segments.segment_size // ENTRY_SIZE
+        return queue_offset + count - queue_offset % count
+
     def flush(self) -> None:
         """Writes what is pending to the files; nothing is durable yet. OSError leaves it pending."""
         pending = bytes(self._pending)

@@ -1,17 +1,18 @@
 """Follows the commit log: an entry in the queue, the keys in the index, a wake-up for who waits."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kerolox.message import sysflag
-from kerolox.message.peek import Peek, peek
+from kerolox.message.peek import TAGS_MARK, Peek, peek
 from kerolox.message.properties import find
 from kerolox.message.record import BLANK_MAGIC, size_and_magic
 from kerolox.store.arrivals import Arrivals
 from kerolox.store.commit_log import CommitLog
 from kerolox.store.delays import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
 from kerolox.store.errors import NotStorable
-from kerolox.store.key_index import KeyIndex
+from kerolox.store.key_index import KeyIndex, tag_key
+from kerolox.store.queue_ext import ExtendedQueue, ExtUnit
 from kerolox.store.queues import Queues
 from kerolox.store.scan import Damage
 
@@ -41,6 +42,8 @@ class Dispatcher:
         self.offset = 0
         # The store time of the last record that was.
         self.timestamp = 0
+        # Makes the bit map of a record, for queues that keep one (enableConsumeQueueExt).
+        self.bit_map_of: Callable[[Peek], bytes] | None = None
         # Ranges that hold no record, by where they begin.
         self.damages: dict[int, Damage] = {}
 
@@ -85,6 +88,10 @@ class Dispatcher:
             self._enter(record, tags_code)
         if self._index is not None and sysflag.transaction_type(record.sys_flag) != sysflag.ROLLBACK:
             keys = [key for key in (record.unique_key, *record.keys.split(b" ")) if key]
+            tag = find(record.properties, TAGS_MARK)
+            if tag:
+                # As 5.5 does it, after the keys; 4.x does not ask for it.
+                keys.append(tag_key(tag))
             if keys:
                 self._index.put(record.topic, keys, record.physical_offset, record.store_timestamp)
         self.offset = record.physical_offset + record.size
@@ -96,5 +103,9 @@ class Dispatcher:
             queue = self._queues.find(record.topic, record.queue_id)
         except NotStorable as error:
             log.error("record at %d: %s", record.physical_offset, error)
+            return
+        if isinstance(queue, ExtendedQueue):
+            unit = ExtUnit(tags_code, record.store_timestamp, self.bit_map_of(record) if self.bit_map_of else b"")
+            queue.append_extended(record.queue_offset, record.physical_offset, record.size, unit)
         else:
             queue.append(record.queue_offset, record.physical_offset, record.size, tags_code)

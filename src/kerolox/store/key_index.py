@@ -15,6 +15,12 @@ from kerolox.store.index_file import ENTRY, HEADER, FileFlush, IndexFile, IndexH
 log = logging.getLogger(__name__)
 
 _NAME_DIGITS = 17
+_TAG_MARK = b"T#"
+
+
+def tag_key(tag: bytes) -> bytes:
+    """Returns the key under which the messages with a tag are entered since 5.5: `topic#T#tag`."""
+    return _TAG_MARK + tag
 
 
 class KeyIndex:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from kerolox.store.consume_queue import ENTRY_SIZE, ConsumeQueue
 from kerolox.store.errors import NotStorable
+from kerolox.store.queue_ext import ExtendedQueue, QueueExt
 from kerolox.store.segments import OpenFiles, Segments
 
 TOPIC_LENGTH_MAX = 255
@@ -13,8 +14,19 @@ TOPIC_LENGTH_MAX = 255
 class Queues:
     """Made on demand, each in a directory of its own: `<topic>/<queue id>`."""
 
-    def __init__(self, files: OpenFiles, directory: Path, segment_size: int) -> None:
+    def __init__(
+        self,
+        files: OpenFiles,
+        directory: Path,
+        segment_size: int,
+        *,
+        ext_directory: Path | None = None,
+        ext_segment_size: int = 48 * 1024 * 1024,
+    ) -> None:
         assert segment_size % ENTRY_SIZE == 0
+        # Where the queues' units lie, if they have any.
+        self._ext_directory = ext_directory
+        self._ext_segment_size = ext_segment_size
         self._files = files
         self._directory = directory
         self._segment_size = segment_size
@@ -50,8 +62,12 @@ class Queues:
         return queue
 
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
-        directory = self._directory / topic / str(queue_id)
-        return ConsumeQueue(Segments(self._files, directory, self._segment_size, is_sparse=True))
+        place = Path(topic, str(queue_id))
+        segments = Segments(self._files, self._directory / place, self._segment_size, is_sparse=True)
+        if self._ext_directory is None:
+            return ConsumeQueue(segments)
+        units = Segments(self._files, self._ext_directory / place, self._ext_segment_size, is_sparse=True)
+        return ExtendedQueue(segments, QueueExt(units), self._files.disk)
 
 
 def check_name(topic: str, queue_id: int) -> None:

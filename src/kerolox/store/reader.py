@@ -1,58 +1,46 @@
-"""Reads a store: by queue offset, by physical offset, by key."""
+"""Reads a store: by queue offset, by physical offset, by time, by key."""
 
-import struct
-from collections.abc import Callable, Iterator
-from enum import Enum
-
-import msgspec
-
+from kerolox.message.ids import parse_offset_id
 from kerolox.message.peek import Peek, peek
-from kerolox.message.record import MAGIC_V1, MAGIC_V2
 from kerolox.store.commit_log import CommitLog
-from kerolox.store.consume_queue import ConsumeQueue, Entry
+from kerolox.store.configuration import StoreConfig
+from kerolox.store.consume_queue import Entry
 from kerolox.store.errors import StoreError
-from kerolox.store.key_index import KeyIndex
+from kerolox.store.key_index import KeyIndex, tag_key
+from kerolox.store.key_query import FOREVER, Queried, find_offsets, query
+from kerolox.store.pull import PULL_SIZE_MAX, GetStatus, Got, Matches, PullBounds, Wants, bounds_of, pull
 from kerolox.store.queues import Queues
+from kerolox.store.records import Records
 from kerolox.store.scan import Damage
+from kerolox.store.times import Boundary, offset_at
 
-# Size, magic and physical offset of a record.
-_HEAD = struct.Struct(">II20xq")
-# A reader that finds nothing it wants comes back after so many entries, and others have their turn.
-_ENTRIES_READ_MAX = 800
-
-
-class GetStatus(Enum):
-    """What came of reading a queue, under the names Java gives it."""
-
-    FOUND = "FOUND"
-    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
-    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
-    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
-    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
-    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
-    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
-    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
-
-
-class Got(msgspec.Struct, frozen=True, gc=False):
-    """Records as they lie in the log, and where to go on reading."""
-
-    status: GetStatus
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    records: list[bytes] = []
+__all__ = ["Boundary", "GetStatus", "Got", "PullBounds", "Queried", "Reader"]
 
 
 class Reader:
     """Plain functions over what the dispatcher has shown; StoreError where the disk does not give it."""
 
-    def __init__(self, commit_log: CommitLog, queues: Queues, index: KeyIndex | None) -> None:
-        self._log = commit_log
+    def __init__(
+        self, commit_log: CommitLog, queues: Queues, index: KeyIndex | None, config: StoreConfig | None = None
+    ) -> None:
+        self.records = Records(commit_log)
+        self._config = config or StoreConfig()
         self._queues = queues
         self._index = index
-        # Ranges of the log that hold no record; nothing of them is served.
-        self.damages: list[Damage] = []
+        self.bounds = bounds_of(self._config)
+        # A replica that lags behind does not know better than a consumer where that stood.
+        self.is_slave = False
+
+    @property
+    def damages(self) -> list[Damage]:
+        """Ranges of the log that hold no record; nothing of them is served."""
+        return self.records.damages
+
+    @damages.setter
+    def damages(self, damages: list[Damage]) -> None:
+        self.records.damages = damages
+
+    # By queue offset
 
     def get(
         self,
@@ -61,88 +49,156 @@ class Reader:
         queue_offset: int,
         *,
         count_max: int = 32,
-        bytes_max: int = 256 * 1024,
-        matches: Callable[[Entry], bool] | None = None,
+        bytes_max: int = PULL_SIZE_MAX,
+        matches: Matches | None = None,
+        wants: Wants | None = None,
     ) -> Got:
         """Returns records of a queue from `queue_offset` on; the first always, the rest as far as the bounds allow.
 
-        StoreError if they could not be read.
+        `matches` judges entries of the queue, `wants` the records of those that match. StoreError if they could not
+        be read.
         """
         queue = self._queues.get(topic, queue_id)
         if queue is None:
-            return Got(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+            return Got(GetStatus.NO_MATCHED_LOGIC_QUEUE, self._corrected(queue_offset, 0), 0, 0)
         low, high = queue.min_offset, queue.max_offset
+        if low <= queue_offset < high:
+            return pull(
+                self.records,
+                queue,
+                queue_offset,
+                bounds=self.bounds,
+                count_max=count_max,
+                bytes_max=bytes_max,
+                matches=matches,
+                wants=wants,
+            )
         if high == 0:
-            return Got(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+            return Got(GetStatus.NO_MESSAGE_IN_QUEUE, self._corrected(queue_offset, 0), low, high)
         if queue_offset < low:
-            return Got(GetStatus.OFFSET_TOO_SMALL, low, low, high)
-        if queue_offset >= high:
-            is_next = queue_offset == high
-            status = GetStatus.OFFSET_OVERFLOW_ONE if is_next else GetStatus.OFFSET_OVERFLOW_BADLY
-            return Got(status, high, low, high)
-        records: list[bytes] = []
-        size, next_offset, is_removed = 0, queue_offset, False
-        for entry in self._entries(queue, queue_offset, min(high - queue_offset, max(_ENTRIES_READ_MAX, count_max))):
-            if records and (len(records) >= count_max or size + entry.size > bytes_max):
-                break
-            next_offset += 1
-            if entry.is_filler or (matches is not None and not matches(entry)):
-                continue
-            record = self.record_at(entry.physical_offset, entry.size)
-            if record is None:
-                is_removed = True
-                continue
-            records.append(record)
-            size += entry.size
-        if records:
-            return Got(GetStatus.FOUND, next_offset, low, high, records)
-        status = GetStatus.MESSAGE_WAS_REMOVING if is_removed else GetStatus.NO_MATCHED_MESSAGE
-        return Got(status, next_offset, low, high)
+            return Got(GetStatus.OFFSET_TOO_SMALL, self._corrected(queue_offset, low), low, high)
+        if queue_offset == high:
+            return Got(GetStatus.OFFSET_OVERFLOW_ONE, high, low, high)
+        return Got(GetStatus.OFFSET_OVERFLOW_BADLY, self._corrected(queue_offset, high), low, high)
 
-    def _entries(self, queue: ConsumeQueue, queue_offset: int, count: int) -> Iterator[Entry]:
+    def _corrected(self, queue_offset: int, better: int) -> int:
+        return queue_offset if self.is_slave and not self._config.offset_check_in_slave else better
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Returns the first offset whose message is still there; -1 if there is no such queue, as Java says."""
+        queue = self._queues.get(topic, queue_id)
+        return -1 if queue is None else queue.min_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Returns the offset after the last message that can be read; 0 if there is no such queue."""
+        queue = self._queues.get(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    def message_count(self, topic: str, queue_id: int) -> int:
+        """Returns how many messages of a queue are still there, the missing ones in between included."""
+        queue = self._queues.get(topic, queue_id)
+        return 0 if queue is None else queue.max_offset - queue.min_offset
+
+    def physical_offset(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+        """Returns where the message at a queue offset lies; None if there is none, for which Java says 0."""
+        entry = self._entry(topic, queue_id, queue_offset)
+        return None if entry is None else entry.physical_offset
+
+    def is_on_disk(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Whether a message is so old that it is probably not in memory any more."""
+        offset = self.physical_offset(topic, queue_id, queue_offset)
+        return offset is not None and self.records.end_offset - offset > self.bounds.memory_size
+
+    def _entry(self, topic: str, queue_id: int, queue_offset: int) -> Entry | None:
+        queue = self._queues.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
+            return None
         try:
-            yield from queue.entries(queue_offset, count)
+            entry = queue.entry(queue_offset)
         except OSError as error:
-            raise StoreError(f"a consume queue could not be read: {error}") from error
+            raise _unreadable(error) from error
+        return None if entry is None or entry.is_filler else entry
 
-    def record_at(self, physical_offset: int, size: int) -> bytes | None:
+    # By physical offset
+
+    def record_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
         """Returns the bytes of a record, or None if the log no longer has it, or never had, or it is damaged."""
-        record = self._read(physical_offset, size)
-        if len(record) != size or size < _HEAD.size:
-            return None
-        said_size, magic, said_offset = _HEAD.unpack_from(record)
-        if said_size != size or said_offset != physical_offset or magic not in (MAGIC_V1, MAGIC_V2):
-            return None
-        if self.damages and self._is_damaged(physical_offset, physical_offset + size):
-            return None
-        return record
+        return self.records.at(physical_offset, self.records.size_at(physical_offset) if size is None else size)
 
-    def _is_damaged(self, start: int, end: int) -> bool:
-        return any(damage.offset < end and start < damage.end_offset for damage in self.damages)
+    def record_of_id(self, offset_id: str) -> bytes | None:
+        """Returns the record that an offset id names, or None; IdError if it is none.
 
-    def _read(self, physical_offset: int, size: int) -> bytes:
-        if not self._log.first_offset <= physical_offset < self._log.end_offset:
-            return b""
+        Whose address it has does not matter, as in Java: a broker may have got another since.
+        """
+        _, physical_offset = parse_offset_id(offset_id)
+        return self.record_at(physical_offset)
+
+    # By time
+
+    def offset_at(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
+        """Returns the offset of the message that is meant by a time; 0 if there never was one."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None:
+            return 0
         try:
-            return self._log.read(physical_offset, size)
+            return offset_at(self.records, queue, timestamp, boundary)
         except OSError as error:
-            raise StoreError(f"the commit log could not be read at {physical_offset}: {error}") from error
+            raise _unreadable(error) from error
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """Returns when the message at a queue offset was stored; -1 if there is none."""
+        offset = self.physical_offset(topic, queue_id, queue_offset)
+        time = None if offset is None else self.records.store_time(offset)
+        return -1 if time is None else time
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """Returns when the first message of a queue was stored; -1 if it has none."""
+        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def earliest_log_time(self) -> int:
+        """Returns when the first record of the log was stored; -1 if it has none."""
+        time = self.records.store_time(self.records.first_offset)
+        return -1 if time is None else time
+
+    # By key
 
     def find(self, topic: str, key: bytes, *, count_max: int = 32) -> list[Peek]:
         """Returns the newest messages with this key or unique key; their keys were compared, not only hashes."""
         if self._index is None:
             return []
         found: list[Peek] = []
-        for offset in self._query(self._index, topic, key, count_max):
-            record = self.record_at(offset, int.from_bytes(self._read(offset, 4)))
+        for offset in find_offsets(self._index, topic, key, count_max):
+            record = self.record_at(offset)
             if record is not None:
                 known = peek(record)
                 if known.topic == topic and (known.unique_key == key or key in known.keys.split(b" ")):
                     found.append(known)
         return found
 
-    def _query(self, index: KeyIndex, topic: str, key: bytes, count_max: int) -> list[int]:
-        try:
-            return index.query(topic, key, count_max)
-        except OSError as error:
-            raise StoreError(f"the key index could not be read: {error}") from error
+    def query(
+        self,
+        topic: str,
+        key: bytes,
+        *,
+        count_max: int = 32,
+        begin_timestamp: int = 0,
+        end_timestamp: int = FOREVER,
+        is_unique_key: bool = False,
+    ) -> Queried:
+        """Answers as QUERY_MESSAGE does: the newest records with the hash of this key, in the order of the log."""
+        if self._index is None:
+            return Queried()
+        wanted = self._config.default_query_max_num if is_unique_key else count_max
+        wanted = min(wanted, self._config.max_msgs_num_batch)
+        return query(self._index, self.records, topic, key, wanted, begin_timestamp, end_timestamp)
+
+    def query_tag(
+        self, topic: str, tag: bytes, *, count_max: int = 32, begin_timestamp: int = 0, end_timestamp: int = FOREVER
+    ) -> Queried:
+        """Answers the same for a tag; what 4.x has written is not found by it."""
+        key = tag_key(tag)
+        return self.query(topic, key, count_max=count_max, begin_timestamp=begin_timestamp, end_timestamp=end_timestamp)
+
+
+def _unreadable(error: OSError) -> StoreError:
+    return StoreError(f"a consume queue could not be read: {error}")

@@ -51,7 +51,13 @@ class Store(Service):
         root = config.store_path_root_dir
         self._segments = Segments(self._files, config.commit_log_directory, config.mapped_file_size_commit_log)
         self.log = CommitLog(self._segments)
-        self.queues = Queues(self._files, root / "consumequeue", config.mapped_file_size_consume_queue)
+        self.queues = Queues(
+            self._files,
+            root / "consumequeue",
+            config.mapped_file_size_consume_queue,
+            ext_directory=root / "consumequeue_ext" if config.enable_consume_queue_ext else None,
+            ext_segment_size=config.mapped_file_size_consume_queue_ext,
+        )
         self.index: KeyIndex | None = None
         if config.message_index_enable:
             shape = IndexShape(config.max_hash_slot_num, config.max_index_num)
@@ -72,7 +78,7 @@ class Store(Service):
             interval_seconds=config.flush_interval_consume_queue / 1000,
             follow=self._follow,
         )
-        self.reader = Reader(self.log, self.queues, self.index)
+        self.reader = Reader(self.log, self.queues, self.index, config)
         self._abort = root / "abort"
         self._lock: int | None = None
         self._is_open = False
@@ -173,6 +179,10 @@ class Store(Service):
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
+
+    def append_offset(self, topic: str, queue_id: int) -> int:
+        """Returns the queue offset that the next message gets; readers may not see all of those before it yet."""
+        return self._queue_offsets.get((topic, queue_id), 0)
 
     # Writing
 

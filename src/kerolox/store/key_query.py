@@ -1,0 +1,53 @@
+"""Finds messages by key, unique key or tag."""
+
+import msgspec
+
+from kerolox.store.errors import StoreError
+from kerolox.store.key_index import KeyIndex
+from kerolox.store.records import Records
+
+FOREVER = 2**63 - 1
+# A client does not take a larger frame than 16 MiB; so much of one is left to the rest of the answer.
+_ANSWER_SIZE_MAX = 15 * 1024 * 1024
+
+
+class Queried(msgspec.Struct, frozen=True, gc=False):
+    """Records in the order of the log, and how far the index had come; 0 if it knew none of them."""
+
+    records: list[bytes] = []
+    index_timestamp: int = 0
+    index_physical_offset: int = 0
+
+
+def query(
+    index: KeyIndex, records: Records, topic: str, key: bytes, count_max: int, begin_timestamp: int, end_timestamp: int
+) -> Queried:
+    """Returns the newest records whose key has the hash of this one; which have the key itself the caller must see.
+
+    The original asks again, up to three times, when it has found none of the records; nothing can come of it.
+    """
+    offsets = find_offsets(index, topic, key, count_max, begin_timestamp, end_timestamp)
+    if not offsets:
+        return Queried()
+    found: list[bytes] = []
+    room = _ANSWER_SIZE_MAX
+    for offset in sorted(offsets, reverse=True):
+        size = records.size_at(offset)
+        if found and size > room:
+            break
+        record = records.at(offset, size)
+        if record is not None:
+            found.append(record)
+            room -= size
+    found.reverse()
+    return Queried(found, index.end_timestamp, index.end_physical_offset)
+
+
+def find_offsets(
+    index: KeyIndex, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = FOREVER
+) -> list[int]:
+    """Returns where records lie whose key has the hash of this one, the newest first."""
+    try:
+        return index.query(topic, key, count_max, begin_timestamp, end_timestamp)
+    except OSError as error:
+        raise StoreError(f"the key index could not be read: {error}") from error
