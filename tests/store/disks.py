@@ -30,6 +30,7 @@ class Inode:
     content: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     pending: list[Change] = field(default_factory=list)
+    modified_millis: int = 0
 
     def change(self, change: Change) -> None:
         _apply(self.content, change, with_size=True)
@@ -72,6 +73,8 @@ class SimulatedDisk:
         # How many bytes all files may have together.
         self.capacity: int | None = None
         self.open_count = 0
+        # What time it is for the files that are written to.
+        self.millis: Callable[[], int] = lambda: 1_700_000_000_000
         self._failures: list[Callable[[str, Path, int], int | None]] = []
 
     # What a test can do to it.
@@ -98,15 +101,15 @@ class SimulatedDisk:
 
     def after_kill(self) -> "SimulatedDisk":
         """Returns what a process leaves behind that is killed: all that it has written."""
-        return SimulatedDisk(_copy(self.root, lambda inode: inode.content, lambda directory: directory.names))
+        return self._left(_copy(self.root, lambda inode: inode.content, lambda directory: directory.names))
 
     def after_power_cut(self, seed: int = 0, count: int = 4) -> Iterator["SimulatedDisk"]:
         """Yields what a power cut may leave: nothing unsynced, then random parts of it, torn and out of order."""
-        yield SimulatedDisk(_copy(self.root, lambda inode: inode.durable, lambda directory: directory.durable))
+        yield self._left(_copy(self.root, lambda inode: inode.durable, lambda directory: directory.durable))
         for number in range(count):
             chance = random.Random(seed * 1000 + number)
             share = chance.choice((0.1, 0.5, 0.9))
-            yield SimulatedDisk(
+            yield self._left(
                 _copy(
                     self.root,
                     lambda inode, chance=chance, share=share: _torn(inode, chance, share),
@@ -150,6 +153,7 @@ class SimulatedDisk:
             self._directory(path).change({path.name: inode})
         inode.change(Change(size=0))
         inode.change(Change(0, data, len(data)))
+        inode.modified_millis = self.millis()
 
     def sync(self, path: Path) -> None:
         node = self._find(path)
@@ -169,7 +173,7 @@ class SimulatedDisk:
             if not create:
                 raise _error(errno.ENOENT, path)
             self._change("open", path)
-            node = Inode()
+            node = Inode(modified_millis=self.millis())
             directory.change({path.name: node})
         else:
             self._look("open", path)
@@ -181,6 +185,14 @@ class SimulatedDisk:
     def remove(self, path: Path) -> None:
         self._find(path)
         self._change("remove", path)
+        self._directory(path).change({path.name: None})
+
+    def remove_directory(self, path: Path) -> None:
+        node = self._find(path)
+        assert isinstance(node, Directory)
+        if node.names:
+            raise _error(errno.ENOTEMPTY, path)
+        self._change("remove_directory", path)
         self._directory(path).change({path.name: None})
 
     def make_directory(self, path: Path) -> None:
@@ -203,11 +215,22 @@ class SimulatedDisk:
         assert isinstance(node, Directory)
         return sorted(node.names)
 
+    def modified_millis(self, path: Path) -> int:
+        self._look("stat", path)
+        inode = self._find(path)
+        assert isinstance(inode, Inode)
+        return inode.modified_millis
+
     def used_ratio(self, path: Path) -> float:
         self._find(path)
         return self._used() / self.capacity if self.capacity else 0.0
 
     # How it does it.
+
+    def _left(self, root: Directory) -> "SimulatedDisk":
+        left = SimulatedDisk(root)
+        left.millis = self.millis
+        return left
 
     def _find(self, path: Path) -> Node:
         node: Node = self.root
@@ -297,6 +320,7 @@ class SimulatedFile:
         self._check_open()
         self._disk._change("truncate", self.path)
         self._inode.change(Change(size=size))
+        self._inode.modified_millis = self._disk.millis()
 
     def size(self) -> int:
         self._check_open()
@@ -311,10 +335,12 @@ class SimulatedFile:
     def _write(self, offset: int, data: bytes) -> None:
         end = offset + len(data)
         self._inode.change(Change(offset, bytes(data), end if end > len(self._inode.content) else None))
+        self._inode.modified_millis = self._disk.millis()
 
     def _grow(self, size: int) -> None:
         if size > len(self._inode.content):
             self._inode.change(Change(size=size))
+            self._inode.modified_millis = self._disk.millis()
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -355,7 +381,7 @@ def _copy(
             copied[name] = _copy(node, content, names)
         else:
             data = content(node)
-            copied[name] = Inode(bytearray(data), bytearray(data))
+            copied[name] = Inode(bytearray(data), bytearray(data), modified_millis=node.modified_millis)
     return Directory(copied, dict(copied))
 
 

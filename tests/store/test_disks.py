@@ -1,6 +1,7 @@
 """The simulated disk and the real one obey the same tests; what only the simulated one can do comes after."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,52 @@ def test_a_disk_is_between_empty_and_full(place: tuple[Disk, Path]) -> None:
     disk, root = place
 
     assert 0 <= disk.used_ratio(root) <= 1
+
+
+def test_a_directory_is_removed_when_nothing_is_in_it(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    disk.make_directory(root / "a" / "b")
+
+    with pytest.raises(OSError, match="not empty"):
+        disk.remove_directory(root / "a")
+    disk.remove_directory(root / "a" / "b")
+    disk.remove_directory(root / "a")
+
+    assert disk.names(root) == []
+
+
+def test_a_directory_can_be_renamed_with_all_there_is_in_it(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    disk.make_directory(root / "old")
+    disk.write(root / "old" / "file", b"abc")
+
+    disk.rename(root / "old", root / "new")
+
+    assert disk.read(root / "new" / "file") == b"abc"
+    with pytest.raises(FileNotFoundError):
+        disk.rename(root / "old", root / "other")
+
+
+def test_writing_to_a_file_and_not_reading_it_changes_when_it_was_modified(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    disk.write(root / "file", b"abc")
+    if isinstance(disk, RealDisk):
+        os.utime(root / "file", (1, 1))
+    else:
+        assert isinstance(disk, SimulatedDisk)
+        disk.millis = lambda: 1000
+        disk.write(root / "file", b"abc")
+        disk.millis = lambda: 2000
+    file = disk.open(root / "file")
+    file.read(0, 1)
+    assert disk.modified_millis(root / "file") == 1000
+
+    file.write(0, b"x")
+    file.close()
+
+    assert disk.modified_millis(root / "file") > 1000
+    with pytest.raises(FileNotFoundError):
+        disk.modified_millis(root / "missing")
 
 
 # The simulated disk alone.

@@ -1,7 +1,6 @@
 """The one place where bytes reach the disk, so that tests can record, fail and tear what is written."""
 
 import os
-import shutil
 from pathlib import Path
 from typing import Protocol
 
@@ -51,14 +50,20 @@ class Disk(Protocol):
 
     def remove(self, path: Path) -> None: ...
 
+    def remove_directory(self, path: Path) -> None:
+        """Removes a directory with nothing in it; OSError if there is something."""
+
     def make_directory(self, path: Path) -> None:
         """Makes the directory and what is missing above it, so that they survive a power cut."""
 
     def names(self, directory: Path) -> list[str]:
         """Returns what is in a directory, sorted; nothing if there is no such directory."""
 
+    def modified_millis(self, path: Path) -> int:
+        """Returns when a file was last written to, as wall-clock time."""
+
     def used_ratio(self, path: Path) -> float:
-        """Returns how full the disk is that holds `path`, from 0 to 1."""
+        """Returns how full the disk is that holds `path`, from 0 to 1; what only root may use counts as neither."""
 
 
 class RealFile:
@@ -119,6 +124,9 @@ class RealDisk:
     def remove(self, path: Path) -> None:
         path.unlink()
 
+    def remove_directory(self, path: Path) -> None:
+        path.rmdir()
+
     def make_directory(self, path: Path) -> None:
         missing = [directory for directory in (path, *path.parents) if not directory.exists()]
         for directory in reversed(missing):
@@ -131,9 +139,14 @@ class RealDisk:
         except FileNotFoundError:
             return []
 
+    def modified_millis(self, path: Path) -> int:
+        return path.stat().st_mtime_ns // 1_000_000
+
     def used_ratio(self, path: Path) -> float:
-        usage = shutil.disk_usage(path)
-        return (usage.total - usage.free) / usage.total
+        disk = os.statvfs(path)
+        used = disk.f_blocks - disk.f_bfree
+        # Some file systems do not say how large they are.
+        return used / (used + disk.f_bavail) if used + disk.f_bavail else 0.0
 
 
 def _mode(path: Path) -> int:
