@@ -257,6 +257,40 @@ def test_deleting_moves_the_first_offset_and_removes_whole_files() -> None:
     assert entries(again) == [20]
 
 
+def test_a_queue_of_which_nothing_has_gone_is_looked_at_once() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, 20)
+    queue.flush()
+    queue.expire(950)
+    assert (queue.min_offset, len(disk.names(PLACE))) == (10, 3)
+    reads = disk.counts["read"]
+
+    queue.expire(1000)
+    assert (queue.min_offset, disk.counts["read"]) == (10, reads + 1)
+    queue.expire(2000)
+    reads = disk.counts["read"]
+    queue.expire(3000)
+
+    assert (queue.min_offset, disk.counts["read"]) == (20, reads)
+    assert queue.has_expired(2000)
+    assert not queue.has_expired(1999)
+    assert not new_queue(disk).has_expired(10**9)
+
+
+def test_a_queue_knows_which_record_it_needs_to_find_its_place_again() -> None:
+    queue = new_queue(SimulatedDisk())
+    assert queue.last_unsynced() is None
+    fill(queue, 10)
+    assert queue.last_unsynced() == 900
+    queue.flush()
+    assert queue.last_unsynced() == 900
+
+    queue.sync()
+
+    assert queue.last_unsynced() is None
+
+
 def test_deleting_looks_at_pending_entries_too() -> None:
     queue = new_queue(SimulatedDisk())
     fill(queue, 20)

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,12 +43,21 @@ def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class History:
-    """What was put, what was promised, and under which keys it can be found."""
+    """What was put, and what was promised."""
 
     written: dict[Place, bytes] = field(default_factory=dict)
     promised: set[Place] = field(default_factory=set)
-    keys: dict[str, set[Place]] = field(default_factory=dict)
-    deleted_before: int = 0
+    # For each queue the offset that comes after all that was promised, whether it is still there or not.
+    next_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def promise(self, places: Iterable[Place]) -> None:
+        for topic, queue_id, offset in places:
+            self.promised.add((topic, queue_id, offset))
+            self.next_offsets[topic, queue_id] = max(offset + 1, self.next_offsets.get((topic, queue_id), 0))
+
+    def delete_before(self, physical_offset: int) -> None:
+        """What lies there may be gone from now on."""
+        self.promised = {at for at in self.promised if offset_of(self.written[at]) >= physical_offset}
 
 
 class Script:
@@ -89,6 +98,23 @@ class Script:
         self._put(draft(b"last"))
         await self._flush()
         await self.store.behind.flush()
+        self._put(draft(b"late", "orders", 1, KEYS="both"))
+        await self._delete()
+        self._put(draft(b"later", "orders", 1))
+        await self._flush()
+        await self.store.behind.flush()
+
+    async def _delete(self) -> None:
+        """Deletes all files of the log but the last, and what led to them."""
+        oldest = self.store.log.oldest(100)
+        assert len(oldest) > 2
+        self.history.delete_before(oldest[-1][0])
+        self.store.config.file_reserved_time = self.store.config.delete_commit_log_files_interval = 0
+        self.store.retention.order()
+        count = await self.store.retention.clean()
+        assert count == len(oldest)
+        assert self.store.queues.find("t", 0).min_offset > 0
+        self._note_durable()
 
     async def _write(self, number: int) -> None:
         self._put(draft(b"a" * 300 * (number % 3), TAGS="red", KEYS=f"k{number} both", UNIQ_KEY=f"{number:032d}"))
@@ -108,7 +134,7 @@ class Script:
             noted = self._note(made)
             assert noted[0] == (made.topic, made.queue_id, place.queue_offset)
             if self._is_async:
-                self.history.promised.update(noted)
+                self.history.promise(noted)
 
     def _note(self, made: Draft) -> list[Place]:
         ends = (*made.starts[1:], len(made.records))
@@ -123,8 +149,12 @@ class Script:
 
     async def _flush(self) -> None:
         await self.store.flusher.flush()
+        self._note_durable()
+
+    def _note_durable(self) -> None:
         if self.store.flusher.failure is None:
-            self.history.promised = set(self.history.written)
+            first = self.store.log.first_offset
+            self.history.promise([at for at, data in self.history.written.items() if offset_of(data) >= first])
 
 
 def run_until(stop_after: int | None, flush: FlushDiskType) -> Script:
@@ -152,13 +182,16 @@ def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, keeps_
         assert history.promised <= contents.keys()
     for topic, queue_id in QUEUES:
         offsets = [offset for at_topic, at_queue, offset in contents if (at_topic, at_queue) == (topic, queue_id)]
-        if not recovered.damages:
-            assert offsets == list(range(len(offsets)))
+        if not recovered.damages and offsets:
+            assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+        queue = store.queues.get(topic, queue_id)
+        if keeps_promises and queue is not None:
+            assert queue.max_offset >= history.next_offsets.get((topic, queue_id), 0)
     found = {peeked.physical_offset for key in (b"both", b"roll") for peeked in store.reader.find("orders", key)}
     assert found == {offset_of(data) for data in contents.values() if b"KEYS\x01" in data}
     # It goes on, and what it goes on with comes after what was there.
     (place,) = put(store, draft(b"after", "orders", 1))
-    assert place.queue_offset == max((at[2] for at in contents if at[:2] == ("orders", 1)), default=-1) + 1
+    assert place.queue_offset >= max((at[2] for at in contents if at[:2] == ("orders", 1)), default=-1) + 1
     run(store.close())
     again = opened(disk, config(flush), clock)
     assert served(again) == {**contents, ("orders", 1, place.queue_offset): again.log.read(place.physical_offset, 103)}

@@ -221,6 +221,22 @@ def test_files_whose_records_are_gone_from_the_log_are_deleted_but_never_the_las
     assert len(disk.files) == len(index.paths) == 1
 
 
+def test_a_file_that_cannot_be_removed_does_not_keep_the_others() -> None:
+    disk = FragileDisk()
+    index = filled(disk, random_puts(200, seed=3))
+    count = len(index.paths)
+    assert count > 3
+    opened_before = disk.open_count
+    disk.fail("remove", errno.EIO, count=1)
+
+    with pytest.raises(OSError, match="Input/output"):
+        index.delete_before(10**9)
+
+    assert len(index.paths) == 1
+    assert len(disk.files) == 2
+    assert disk.open_count == opened_before - count + 1
+
+
 @pytest.mark.parametrize("physical_offset", [0, 1, 700, 4000, 4321, 25_000, 10**9])
 def test_a_cut_index_has_no_record_at_the_offset_or_after_it_and_goes_on(physical_offset: int) -> None:
     disk = FragileDisk()

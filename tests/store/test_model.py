@@ -33,12 +33,14 @@ class StoreModel(RuleBasedStateMachine):
     def open(self, flush: FlushDiskType) -> None:
         self.disk = SimulatedDisk()
         self.clock = StillClock()
-        self.settings = config(flush)
+        self.settings = config(flush, file_reserved_time=0, delete_commit_log_files_interval=0)
         self.is_sync = flush is FlushDiskType.SYNC_FLUSH
         # Each record with the end of its place in the log.
         self.records: dict[Queue, list[tuple[int, bytes]]] = {}
         self.durable = 0
         self.deleted = 0
+        # What was deleted with its topic is found by its keys as long as the log has it.
+        self.removed: list[tuple[str, int, bytes]] = []
         # Ranges without a record, which a power cut has left; they stay as they are.
         self.damages: set[int] = set()
         self._open()
@@ -89,15 +91,23 @@ class StoreModel(RuleBasedStateMachine):
     @precondition(lambda self: self.store.log.end_offset > self.settings.mapped_file_size_commit_log)
     @rule(share=st.floats(0, 1))
     def delete_files(self, share: float) -> None:
-        # Before records go, their entries must be durable: nobody could make them again.
-        self.flush_behind()
-        first, end = self.store.log.first_offset, self.store.log.end_offset
-        self.store.log.delete_before(first + int((end - first) * share))
+        oldest = self.store.log.oldest(1000)
+        self.settings.delete_file_batch_max = max(1, int(len(oldest) * share))
+        self.store.retention.order()
+        count = run(self.store.retention.clean())
+        assert count == min(len(oldest), self.settings.delete_file_batch_max)
         self.deleted = self.store.log.first_offset
-        for queue in self.store.queues:
-            queue.delete_before(self.deleted)
-        assert self.store.index is not None
-        self.store.index.delete_before(self.deleted)
+        if oldest:
+            self.durable = self.store.flusher.durable_offset
+
+    @rule(topic=st.sampled_from("ab"))
+    def delete_topic(self, topic: str) -> None:
+        self.flush_behind()
+        run(self.store.topics.delete([topic]))
+        for queue, known in self.records.items():
+            if queue[0] == topic:
+                self.removed += [(topic, *record) for record in known]
+                known.clear()
 
     @rule()
     def stop_and_start(self) -> None:
@@ -178,6 +188,10 @@ class StoreModel(RuleBasedStateMachine):
                     for (of_topic, _), known in self.records.items()
                     for end, data in known
                     if of_topic == topic and self.deleted < end <= shown and mark in data
+                } | {
+                    end - len(data)
+                    for of_topic, end, data in self.removed
+                    if of_topic == topic and self.deleted < end and mark in data
                 }
                 found = {
                     peeked.physical_offset for peeked in self.store.reader.find(topic, b"k%d" % key, count_max=10_000)

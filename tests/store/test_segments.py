@@ -276,6 +276,45 @@ def test_a_file_that_cannot_be_deleted_stays_and_goes_later() -> None:
     assert made.delete_before(128) == 2
 
 
+def test_a_detached_file_is_not_read_and_stays_open_for_who_holds_it() -> None:
+    disk = SimulatedDisk()
+    made = filled(disk, 3)
+    sync = made.hold(0, 64)
+
+    removal = made.detach(64)
+    assert removal is not None
+    assert (made.first_offset, made.read(0, 1)) == (64, b"")
+    assert made.detach(64) is None
+    removal.run()
+    made.settle(removal)
+    sync.run()
+    made.release(sync)
+
+    assert sync.is_done
+    assert disk.names(LOG) == [name(64), name(128)]
+
+
+def test_files_that_were_not_removed_are_taken_back() -> None:
+    made = filled(SimulatedDisk(), 4)
+    removals = [removal for _ in range(2) if (removal := made.detach(128))]
+
+    removals[0].run()
+    for removal in reversed(removals):
+        made.settle(removal)
+
+    assert made.starts == [64, 128, 192]
+    assert made.read(64, 1) == b"\2"
+
+
+def test_forgotten_files_are_closed_and_stay() -> None:
+    disk = SimulatedDisk()
+    made = filled(disk, 3)
+
+    made.forget()
+
+    assert (made.starts, disk.open_count, len(disk.names(LOG))) == ([], 0, 3)
+
+
 def test_no_more_files_are_open_than_allowed() -> None:
     disk = SimulatedDisk()
     files = OpenFiles(disk, 3)

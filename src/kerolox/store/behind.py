@@ -1,5 +1,6 @@
 """What follows the log and is written behind it: queues, index and checkpoint."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TypeVar
@@ -43,8 +44,15 @@ class Behind(Service):
         self._clock = clock
         self._interval_seconds = interval_seconds
         self._follow = follow
+        # Held by whoever writes files of queues or index, or deletes them.
+        self.lock = asyncio.Lock()
+        # Why an attempt in the background has failed, until somebody takes note of it.
+        self.failure: Exception | None = None
         # After a sync that failed it can no longer be known what is durable.
         self.is_lost = False
+        # The log may lose what lies before this offset, and no queue loses its place.
+        self.safe_offset = 0
+        self._are_queues_lost = False
 
     async def run(self) -> None:
         while True:
@@ -52,15 +60,25 @@ class Behind(Service):
             try:
                 await self.flush()
             except (OSError, StoreError) as error:
+                self.failure = error
                 # Queues and index can be made again from the log.
                 log.error("queues and index could not be written, which is tried again: %s", error)
 
     async def flush(self) -> None:
         """Writes and syncs queues and index, then says so in the checkpoint."""
+        async with self.lock:
+            await self._flush()
+
+    async def _flush(self) -> None:
         self._follow()
         offset, timestamp = self._dispatcher.offset, self._dispatcher.timestamp
         await self._flusher.flush()
-        failures = [failure for queue in list(self._queues) if (failure := await self._flush_queue(queue))]
+        dispatched_offset, queues = self._dispatcher.offset, list(self._queues)
+        failures = [failure for queue in queues if (failure := await self._flush_queue(queue))]
+        if not self._are_queues_lost:
+            # A queue without room for its entries gets them back from the log, and its place from the last of them.
+            needed = [last for queue in queues if (last := queue.last_unsynced()) is not None] if failures else []
+            self.safe_offset = min(dispatched_offset, self._flusher.durable_offset, *needed)
         if self._index is not None:
             flush = self._index.flush()
             index_timestamp = await in_thread(self._note_loss, flush.run)
@@ -85,7 +103,8 @@ class Behind(Service):
                 await in_thread(sync.run)
             finally:
                 queue.release(sync)
-                self.is_lost |= sync.failure is not None
+                self._are_queues_lost |= sync.failure is not None
+                self.is_lost |= self._are_queues_lost
         except (OSError, SyncFailed) as error:
             return error
         return None

@@ -11,6 +11,7 @@ from kerolox.message.peek import Peek
 from kerolox.runtime.files import RealDisk, RealFile
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.consume_queue import ConsumeQueue, Entry
+from kerolox.store.deleted_topics import DELETED_TOPICS, DeletedTopics
 from kerolox.store.errors import StoreDamaged
 from kerolox.store.scan import Scan
 from kerolox.store.segments import OpenFiles, Segments
@@ -32,6 +33,9 @@ class ReadOnlyDisk(RealDisk):
         raise _refused(target)
 
     def remove(self, path: Path) -> None:
+        raise _refused(path)
+
+    def remove_directory(self, path: Path) -> None:
         raise _refused(path)
 
     def make_directory(self, path: Path) -> None:
@@ -59,6 +63,8 @@ class _Log:
         self.segments = Segments(self.files, config.commit_log_directory, config.mapped_file_size_commit_log)
         self.segments.load()
         self.scan = Scan(self.segments)
+        self.deleted = DeletedTopics(self.files.disk, config.store_path_root_dir / "config" / DELETED_TOPICS)
+        self.deleted.load()
 
     def records(self, progress: Progress | None = None) -> Iterator[tuple[Peek, int]]:
         total = self.segments.end_offset - self.segments.first_offset
@@ -100,7 +106,7 @@ def _check_log(log: _Log, report: Report, progress: Progress | None) -> _Expecte
     for record, offset in log.records(progress):
         report.records += 1
         report.bytes += record.size
-        if sysflag.is_queued(record.sys_flag):
+        if sysflag.is_queued(record.sys_flag) and not log.deleted.covers(record.topic, offset):
             expected[offset] = record.topic, record.queue_id, record.queue_offset
     report.first_offset, report.end_offset = log.segments.first_offset, log.scan.end_offset
     for damage in log.scan.damages:
@@ -116,6 +122,8 @@ def _check_queues(config: StoreConfig, log: _Log, expected: _Expected, report: R
     disk = log.files.disk
     for topic in disk.names(directory):
         for number in disk.names(directory / topic):
+            if not number.isdigit():
+                continue
             segments = Segments(log.files, directory / topic / number, config.mapped_file_size_consume_queue)
             queue = ConsumeQueue(segments)
             try:

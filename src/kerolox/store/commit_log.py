@@ -1,11 +1,12 @@
 """The commit log: every record of every topic, one after the other, in files of one size."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from kerolox.message.record import BLANK_SIZE_MIN, blank, stamp
-from kerolox.store.segments import Segments, Sync
+from kerolox.store.segments import Removal, Segments, Sync
 
 
 class Draft(msgspec.Struct, gc=False):
@@ -146,3 +147,16 @@ class CommitLog:
     def delete_before(self, offset: int) -> int:
         """Removes the files whose last byte is older than `offset`, but never the one being written."""
         return self._segments.delete_before(min(offset, self._segments.start_of(self.end_offset)))
+
+    def oldest(self, count: int) -> list[tuple[int, Path]]:
+        """Returns where the oldest files end, and their paths; at most so many, and never the one being written."""
+        segments = self._segments
+        ends = [start + segments.segment_size for start in segments.starts[:-1][:count]]
+        return [(end, segments.path_of(end - 1)) for end in ends if end <= self.end_offset]
+
+    def detach(self, offset: int) -> Removal | None:
+        """Forgets the first file if it ends at `offset` or before; to be settled once it is removed."""
+        return self._segments.detach(min(offset, self._segments.start_of(self.end_offset)))
+
+    def settle(self, removal: Removal) -> None:
+        self._segments.settle(removal)

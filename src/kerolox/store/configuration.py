@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Self
 
-from kerolox.runtime.configuration import Properties
+from kerolox.runtime.configuration import Properties, changeable
 
 
 class FlushDiskType(Enum):
@@ -12,6 +13,19 @@ class FlushDiskType(Enum):
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
     SYNC_FLUSH = "SYNC_FLUSH"
+
+
+class Hours(str):
+    """Hours of the day, from 0 to 23, joined with semicolons; ValueError if one of them is not an hour."""
+
+    numbers: frozenset[int]
+
+    def __new__(cls, text: str) -> Self:
+        hours = super().__new__(cls, text)
+        hours.numbers = frozenset(int(hour) for hour in text.split(";") if hour.strip())
+        if not hours.numbers <= set(range(24)):
+            raise ValueError(f"{text!r} has an hour that no day has")
+        return hours
 
 
 @dataclass(slots=True)
@@ -56,6 +70,19 @@ class StoreConfig(Properties):
 
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     flush_delay_offset_interval: int = 10_000
+
+    # When files are deleted, and how many; hours of local time, and milliseconds between them.
+    file_reserved_time: int = changeable(72, 0)
+    delete_when: Hours = Hours("04")
+    delete_file_batch_max: int = changeable(10, 1)
+    delete_commit_log_files_interval: int = changeable(100, 0)
+    clean_resource_interval: int = changeable(10_000, 100)
+    # In percent of the disk. Whatever they say, the first counts as 10 to 95, the second as 30 to 85, the last as
+    # 35 to 90.
+    disk_max_used_space_ratio: int = changeable(75)
+    disk_space_clean_forcibly_ratio: int = changeable(85)
+    disk_space_warning_level_ratio: int = changeable(90)
+    clean_file_forcibly_enable: bool = changeable(True)
 
     # A bound the original does not have: more files than these are closed and opened again on demand.
     open_files_max: int = 4000

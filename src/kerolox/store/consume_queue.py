@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kerolox.store.segments import Segments, Sync
+from kerolox.store.segments import Removal, Segments, Sync
 
 log = logging.getLogger(__name__)
 
@@ -175,11 +175,46 @@ class ConsumeQueue:
         self._note_last()
 
     def delete_before(self, physical_offset: int) -> None:
-        """Removes files whose records are all gone from the log, and moves the first offset to one that is not."""
+        """Removes files whose records are all gone from the log, and moves the first offset to one that is not.
+
+        May block.
+        """
+        self._find_min(physical_offset)
+        self._segments.delete_before(min(self.min_offset * ENTRY_SIZE, self._written_offset))
+
+    def expire(self, physical_offset: int) -> None:
+        """Moves the first offset to one whose record is still in the log, which now begins at `physical_offset`."""
+        if self.min_offset < self.max_offset:
+            first = self.entry(self.min_offset)
+            # Of most queues nothing has gone.
+            if first is None or first.is_filler or first.physical_offset < physical_offset:
+                self._find_min(physical_offset)
+
+    def _find_min(self, physical_offset: int) -> None:
         self.min_offset = self._first_where(
             lambda _, entry: entry.physical_offset >= physical_offset, self._first, self.max_offset
         )
-        self._segments.delete_before(min(self.min_offset * ENTRY_SIZE, self._written_offset))
+
+    def detach(self) -> Removal | None:
+        """Forgets the first file if all its entries have expired; to be settled once it is removed."""
+        return self._segments.detach(min(self.min_offset * ENTRY_SIZE, self._written_offset))
+
+    def settle(self, removal: Removal) -> None:
+        self._segments.settle(removal)
+
+    def has_expired(self, physical_offset: int) -> bool:
+        """Whether there were entries, and the records of all of them lay before `physical_offset`."""
+        return 0 < self.max_physical_offset <= physical_offset
+
+    def last_unsynced(self) -> int | None:
+        """Returns where the record of the last entry lies if a power cut could take the entry; None if not."""
+        if self.is_durable:
+            return None
+        return next((entry.physical_offset for entry in self.entries(self.max_offset - 1, 1)), 0)
+
+    def forget(self) -> None:
+        """Closes the files, which belong to the queue no longer."""
+        self._segments.forget()
 
     def _first_where(self, holds: Callable[[int, Entry], bool], low: int, high: int) -> int:
         """Returns the first offset from `low` up to `high` at which `holds`, as it then does for all that follow.

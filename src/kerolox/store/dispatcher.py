@@ -10,6 +10,7 @@ from kerolox.message.record import BLANK_MAGIC, size_and_magic
 from kerolox.store.arrivals import Arrivals
 from kerolox.store.commit_log import CommitLog
 from kerolox.store.delays import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
+from kerolox.store.deleted_topics import DeletedTopics
 from kerolox.store.errors import NotStorable
 from kerolox.store.key_index import KeyIndex, tag_key
 from kerolox.store.queue_ext import ExtendedQueue, ExtUnit
@@ -31,6 +32,7 @@ class Dispatcher:
         index: KeyIndex | None,
         arrivals: Arrivals,
         delay_levels: Mapping[int, int],
+        deleted: DeletedTopics | None = None,
     ) -> None:
         self._log = commit_log
         self._queues = queues
@@ -38,6 +40,7 @@ class Dispatcher:
         self._arrivals = arrivals
         self._delay_levels = delay_levels
         self._delay_level_max = max(delay_levels, default=0)
+        self._deleted = deleted
         # Up to here the log has been dispatched.
         self.offset = 0
         # The store time of the last record that was.
@@ -99,6 +102,9 @@ class Dispatcher:
         self._arrivals.notify(record.topic, record.queue_id)
 
     def _enter(self, record: Peek, tags_code: int) -> None:
+        deleted = self._deleted
+        if deleted is not None and deleted.offsets and deleted.covers(record.topic, record.physical_offset):
+            return
         try:
             queue = self._queues.find(record.topic, record.queue_id)
         except NotStorable as error:

@@ -128,14 +128,20 @@ class KeyIndex:
         return IndexFlush(flushes, self.end_timestamp)
 
     def delete_before(self, physical_offset: int) -> int:
-        """Removes the files whose records all lie before this offset, but never the last; returns how many."""
+        """Removes the files whose records all lie before this offset, but never the last; returns how many.
+
+        May block.
+        """
+        return self.detach_before(physical_offset).run()
+
+    def detach_before(self, physical_offset: int) -> "IndexRemoval":
+        """Forgets the same files, and returns what removes them, in a thread if need be."""
         count = 0
-        while len(self._files) > 1 and self._files[0].header.end_physical_offset < physical_offset:
-            self._files.pop(0).remove()
+        while count < len(self._files) - 1 and self._files[count].header.end_physical_offset < physical_offset:
             count += 1
-        if count:
-            self._disk.sync(self._directory)
-        return count
+        removal = IndexRemoval(self._files[:count], self._disk, self._directory)
+        del self._files[:count]
+        return removal
 
     def cut(self, physical_offset: int) -> None:
         """Forgets, for good, the records at this offset and after it: the log has lost them. May block."""
@@ -248,6 +254,29 @@ def _may_hold(header: IndexHeader, begin_timestamp: int, end_timestamp: int) -> 
         or header.begin_timestamp <= begin_timestamp <= header.end_timestamp
         or header.begin_timestamp <= end_timestamp <= header.end_timestamp
     )
+
+
+class IndexRemoval:
+    """Removes files of the index. Those that could not be removed are found again by the next start."""
+
+    def __init__(self, files: list[IndexFile], disk: Disk, directory: Path) -> None:
+        self._files = files
+        self._disk = disk
+        self._directory = directory
+
+    def run(self) -> int:
+        """Returns how many were removed; OSError if one could not be."""
+        failures: list[OSError] = []
+        for file in self._files:
+            try:
+                file.remove()
+            except OSError as error:
+                failures.append(error)
+        if self._files:
+            self._disk.sync(self._directory)
+        if failures:
+            raise failures[0]
+        return len(self._files)
 
 
 class IndexFlush:

@@ -1,6 +1,7 @@
 """All consume queues, by topic and number."""
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kerolox.store.consume_queue import ENTRY_SIZE, ConsumeQueue
@@ -9,6 +10,9 @@ from kerolox.store.queue_ext import ExtendedQueue, QueueExt
 from kerolox.store.segments import OpenFiles, Segments
 
 TOPIC_LENGTH_MAX = 255
+
+# What is in the name of a directory that was a queue's.
+_DELETED_MARK = ".deleted-"
 
 
 class Queues:
@@ -39,13 +43,19 @@ class Queues:
         return len(self._queues)
 
     def load(self) -> None:
-        """Opens the queues that are there."""
+        """Opens the queues that are there, and removes what is left of those that were deleted."""
         disk = self._files.disk
         for topic in disk.names(self._directory):
+            left = []
             for number in disk.names(self._directory / topic):
                 if number.isdigit():
                     queue = self._queues[topic, int(number)] = self._new(topic, int(number))
                     queue.load()
+                elif _DELETED_MARK in number:
+                    left.append(self._directory / topic / number)
+            # What cannot be removed now is nobody's, and can stay.
+            with contextlib.suppress(OSError):
+                self.sweep(left)
 
     def items(self) -> Iterator[tuple[tuple[str, int], ConsumeQueue]]:
         yield from self._queues.items()
@@ -60,6 +70,42 @@ class Queues:
             check_name(topic, queue_id)
             queue = self._queues[topic, queue_id] = self._new(topic, queue_id)
         return queue
+
+    def detach(self, topic: str, queue_id: int, end_offset: int) -> Path | None:
+        """Forgets a queue; its directory gets a name that no start takes for a queue's, and which is returned.
+
+        None if it had no directory. OSError, and the queue is still there, if it cannot be renamed.
+        """
+        directory = self._directory / topic / str(queue_id)
+        renamed: Path | None = directory.with_name(f"{queue_id}{_DELETED_MARK}{end_offset}")
+        assert renamed is not None
+        try:
+            self._files.disk.rename(directory, renamed)
+        except FileNotFoundError:
+            renamed = None
+        queue = self._queues.pop((topic, queue_id), None)
+        if queue is not None:
+            queue.forget()
+        return renamed
+
+    def sweep(self, directories: Sequence[Path]) -> None:
+        """Removes the directories of queues that were detached, and those of topics with no other. May block."""
+        disk = self._files.disk
+        topics = sorted({directory.parent for directory in directories})
+        for topic in topics:
+            # Else a power cut could bring a part of a queue back.
+            disk.sync(topic)
+        for directory in directories:
+            for name in disk.names(directory):
+                disk.remove(directory / name)
+            disk.remove_directory(directory)
+        for topic in topics:
+            if not disk.names(topic):
+                disk.remove_directory(topic)
+            else:
+                disk.sync(topic)
+        if topics:
+            disk.sync(self._directory)
 
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
         place = Path(topic, str(queue_id))

@@ -213,13 +213,39 @@ class Segments:
             file.truncate(self.segment_size)
 
     def delete_before(self, offset: int) -> int:
-        """Removes the files that end at `offset` or before it, but never the last; returns how many."""
+        """Removes the files that end at `offset` or before it, but never the last; returns how many. May block."""
         count = 0
-        while len(self._starts) > 1 and self._starts[0] + self.segment_size <= offset:
-            self._remove(self._starts[0])
-            self._starts.pop(0)
+        while (removal := self.detach(offset)) is not None:
+            try:
+                removal.run()
+            finally:
+                self.settle(removal)
             count += 1
         return count
+
+    def detach(self, offset: int) -> "Removal | None":
+        """Forgets the first file if it ends at `offset` or before it, and is not the last.
+
+        Returns what removes it, in a thread if need be; to be settled afterwards, the last that was detached first.
+        """
+        if len(self._starts) < 2 or self._starts[0] + self.segment_size > offset:
+            return None
+        path = self._path(self._starts[0])
+        del self._paths[self._starts.pop(0)]
+        self._files.forget(path)
+        return Removal(self._disk, path)
+
+    def settle(self, removal: "Removal") -> None:
+        """Takes a file back that could not be removed: without it, but with an older one, there would be a gap."""
+        if not removal.is_gone:
+            self._starts.insert(0, int(removal.path.name))
+
+    def forget(self) -> None:
+        """Forgets all files without touching them."""
+        for start in self._starts:
+            self._files.forget(self._path(start))
+        self._starts.clear()
+        self._paths.clear()
 
     def path_of(self, offset: int) -> Path:
         return self._path(self.start_of(offset))
@@ -244,6 +270,22 @@ class Segments:
         self._files.forget(path)
         self._disk.remove(path)
         self._disk.sync(self.directory)
+
+
+class Removal:
+    """Removes a file for good. It may run in a thread; who reads or syncs the file meanwhile has it open still."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self.path = path
+        self.is_gone = False
+        self._disk = disk
+
+    def run(self) -> None:
+        """OSError if the file is still there, or if a power cut may bring it back."""
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.remove(self.path)
+        self.is_gone = True
+        self._disk.sync(self.path.parent)
 
 
 class Sync:

@@ -19,6 +19,7 @@ from kerolox.store.checkpoint import Checkpoint
 from kerolox.store.commit_log import Appended, CommitLog, Draft
 from kerolox.store.configuration import FlushDiskType, StoreConfig
 from kerolox.store.delays import parse_levels
+from kerolox.store.deleted_topics import DELETED_TOPICS, DeletedTopics
 from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOnly, SyncFailed
 from kerolox.store.flusher import Flusher
@@ -28,7 +29,9 @@ from kerolox.store.lock import take_lock
 from kerolox.store.queues import Queues, check_name
 from kerolox.store.reader import Reader
 from kerolox.store.recovery import Recovered, recover
+from kerolox.store.retention import Retention
 from kerolox.store.segments import OpenFiles, Segments
+from kerolox.store.topics import Topics
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +68,8 @@ class Store(Service):
         self.checkpoint = Checkpoint(self._disk, root / "checkpoint")
         self.arrivals = Arrivals()
         levels = parse_levels(config.message_delay_level)
-        self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.arrivals, levels)
+        self._deleted = DeletedTopics(self._disk, root / "config" / DELETED_TOPICS)
+        self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.arrivals, levels, self._deleted)
         interval = config.flush_interval_commit_log / 1000
         self.flusher = Flusher(self.log, interval_seconds=interval, on_durable=self._follow)
         self.behind = Behind(
@@ -79,12 +83,16 @@ class Store(Service):
             follow=self._follow,
         )
         self.reader = Reader(self.log, self.queues, self.index, config)
+        self.retention = Retention(
+            config, self._disk, self._clock, self.log, self.queues, self.index, self.behind, self._deleted
+        )
         self._abort = root / "abort"
         self._lock: int | None = None
         self._is_open = False
         # Why queues or index cannot follow the log for now.
         self._lag: Exception | None = None
         self._queue_offsets: dict[tuple[str, int], int] = {}
+        self.topics = Topics(self.log, self.queues, self.behind, self.arrivals, self._deleted, self._queue_offsets)
         self._gathered: list[tuple[Draft, asyncio.Future[Appended]]] = []
 
     # Life
@@ -112,7 +120,9 @@ class Store(Service):
             self._disk.write(self._abort, b"")
             self._disk.sync(root)
         self._segments.load()
+        self._deleted.load()
         self.queues.load()
+        self.topics.load()
         self.checkpoint.load()
         damage = self.index.load(None if is_clean else self.checkpoint.index_timestamp) if self.index else []
         recovered = recover(
@@ -128,7 +138,7 @@ class Store(Service):
         self.log.sync(self._segments.first_offset, recovered.end_offset)
         self.flusher.load(recovered.end_offset)
         self.reader.damages = recovered.damages
-        self._queue_offsets = {key: queue.max_offset for key, queue in self.queues.items()}
+        self._queue_offsets.update({key: queue.max_offset for key, queue in self.queues.items()})
         self._is_open = True
         log.info("opened %s: log up to %d, %d queues", root, self.log.end_offset, len(self.queues))
         return recovered
@@ -149,6 +159,7 @@ class Store(Service):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.flusher.run(), name="commit log flusher")
             tasks.create_task(self.behind.run(), name="queue and index flusher")
+            tasks.create_task(self.retention.run(), name="retention")
 
     async def close(self) -> None:
         """Makes everything durable; the next start then knows that this stop was clean."""
@@ -230,6 +241,8 @@ class Store(Service):
             raise StoreReadOnly("the store is not open")
         if self.flusher.failure is not None:
             raise self.flusher.failure
+        if self.retention.refusal is not None:
+            raise StoreFull(self.retention.refusal)
         if self._lag is not None:
             self._follow()
             if self._lag is not None:
@@ -239,6 +252,7 @@ class Store(Service):
         try:
             appended = self.log.append(drafts, queue_offsets, self._clock.millis())
         except OSError as error:
+            self.retention.note(error)
             raise StoreFull(f"the commit log could not be written: {error}") from error
         except SyncFailed as error:
             self.flusher.fail(error)
@@ -277,5 +291,6 @@ class Store(Service):
             if self._lag is None:
                 log.error("queues and index cannot follow the commit log at %d: %s", self.dispatcher.offset, error)
             self._lag = error
+            self.retention.note(error)
         else:
             self._lag = None
