@@ -183,7 +183,7 @@ class SimulatedDisk:
         self._change("remove", path)
         self._directory(path).change({path.name: None})
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
         directory = self.root
         for part in path.parts[1:]:
             node = directory.names.get(part)

@@ -57,6 +57,7 @@ class Life:
             self.put(draft(b"%d" % number * 100, KEYS=f"k{number}"))
             self.put(draft(b"x", "t"), batch([b"a", b"b"], "orders", 1), draft_of_size(900))
             self.clock.move(1)
+            run(self.store.preparer.prepare())
             self.flush()
         for topic in ("orders", "t"):
             with contextlib.suppress(StoreError):

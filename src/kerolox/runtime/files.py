@@ -51,8 +51,8 @@ class Disk(Protocol):
 
     def remove(self, path: Path) -> None: ...
 
-    def make_directory(self, path: Path) -> None:
-        """Makes the directory and what is missing above it, so that they survive a power cut."""
+    def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
+        """Makes the directory and what is missing above it; unless told otherwise, so that they survive a power cut."""
 
     def names(self, directory: Path) -> list[str]:
         """Returns what is in a directory, sorted; nothing if there is no such directory."""
@@ -119,11 +119,12 @@ class RealDisk:
     def remove(self, path: Path) -> None:
         path.unlink()
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
         missing = [directory for directory in (path, *path.parents) if not directory.exists()]
         for directory in reversed(missing):
             directory.mkdir(exist_ok=True)
-            self.sync(directory.parent)
+            if is_durable:
+                self.sync(directory.parent)
 
     def names(self, directory: Path) -> list[str]:
         try:

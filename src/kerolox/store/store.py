@@ -25,6 +25,7 @@ from kerolox.store.flusher import Flusher
 from kerolox.store.index_file import IndexShape
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.lock import take_lock
+from kerolox.store.preparer import Preparer
 from kerolox.store.queues import Queues, check_name
 from kerolox.store.reader import Reader
 from kerolox.store.recovery import Recovered, recover
@@ -68,6 +69,7 @@ class Store(Service):
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.arrivals, levels)
         interval = config.flush_interval_commit_log / 1000
         self.flusher = Flusher(self.log, interval_seconds=interval, on_durable=self._follow)
+        self.preparer = Preparer(self._segments, self.log, self._clock, on_sync_failed=self.flusher.fail)
         self.behind = Behind(
             self.dispatcher,
             self.flusher,
@@ -112,6 +114,8 @@ class Store(Service):
             self._disk.write(self._abort, b"")
             self._disk.sync(root)
         self._segments.load()
+        # A process that was killed may have made a file, and not come to sync its name.
+        self._disk.sync(self.config.commit_log_directory)
         self.queues.load()
         self.checkpoint.load()
         damage = self.index.load(None if is_clean else self.checkpoint.index_timestamp) if self.index else []
@@ -156,6 +160,7 @@ class Store(Service):
             return
         self._is_open = False
         try:
+            await self.preparer.close()
             await self.flusher.close()
             await self.behind.flush()
             is_clean = self.flusher.failure is None and self.dispatcher.offset == self.log.end_offset
@@ -203,12 +208,14 @@ class Store(Service):
         timeout = self.config.sync_flush_timeout / 1000
         return appended, await self.flusher.wait(appended.end_offset, timeout_seconds=timeout)
 
-    def _append_gathered(self) -> None:
+    def _append_gathered(self, no_file: OSError | None = None) -> None:
+        if self.preparer.is_due and no_file is None and self._awaits_file():
+            return
         gathered, self._gathered = self._gathered, []
         appended: list[Appended] = []
         failure: Exception = StoreFull("the disk has no room for another file of the commit log")
         try:
-            appended = self._append([draft for draft, _ in gathered])
+            appended = self._append([draft for draft, _ in gathered], no_file)
         except Exception as error:
             # Whatever it is, those who wait must learn of it.
             failure = error
@@ -219,13 +226,27 @@ class Store(Service):
             if not future.done():
                 future.set_exception(failure)
 
+    def _awaits_file(self) -> bool:
+        """Has the next file of the log made; True if what was gathered is appended only when that is done."""
+        if not self._is_open or self.flusher.failure is not None:
+            return False
+        is_needed = not self.log.has_room(sum(len(draft.records) for draft, _ in self._gathered))
+        preparing = self.preparer.begin(is_needed=is_needed)
+        if is_needed and preparing is not None:
+            preparing.add_done_callback(self._go_on)
+        return is_needed
+
+    def _go_on(self, preparing: asyncio.Task[OSError | None]) -> None:
+        is_ended = not preparing.cancelled() and preparing.exception() is None
+        self._append_gathered(preparing.result() if is_ended else OSError("the next file was not made"))
+
     def append(self, drafts: Sequence[Draft]) -> list[Appended]:
         """Appends drafts with as few writes as possible; fewer places than drafts come back if the disk is full."""
         for draft in drafts:
             self._check(draft)
         return self._append(drafts)
 
-    def _append(self, drafts: Sequence[Draft]) -> list[Appended]:
+    def _append(self, drafts: Sequence[Draft], no_file: OSError | None = None) -> list[Appended]:
         if not self._is_open:
             raise StoreReadOnly("the store is not open")
         if self.flusher.failure is not None:
@@ -237,7 +258,7 @@ class Store(Service):
         wanted: dict[tuple[str, int], int] = {}
         queue_offsets = [self._next_offset(draft, wanted) for draft in drafts]
         try:
-            appended = self.log.append(drafts, queue_offsets, self._clock.millis())
+            appended = self.log.append(drafts, queue_offsets, self._clock.millis(), no_file)
         except OSError as error:
             raise StoreFull(f"the commit log could not be written: {error}") from error
         except SyncFailed as error:
