@@ -10,6 +10,7 @@ import pytest
 
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import RealDisk
+from kerolox.store.errors import SyncFailed
 from kerolox.store.index_file import ENTRY, HEADER, IndexFile, IndexShape, WrongShape
 from kerolox.store.key_index import KeyIndex
 from tests.store.disks import Stopped
@@ -195,6 +196,26 @@ def test_full_files_let_go_of_their_slots_once_they_are_durable() -> None:
     index.flush().run()
 
     assert [file.is_growing for file in index._files] == [False] * (len(index.paths) - 1) + [True]
+
+
+def test_after_a_failed_sync_no_flush_succeeds_and_reading_goes_on() -> None:
+    disk = FragileDisk()
+    index = opened(disk)
+    index.put(TOPIC, [b"k"], 100, BEGIN)
+    disk.fail("sync", errno.EIO, count=1, inside="index")
+    flush = index.flush()
+
+    for _ in range(2):
+        # Not even the one that failed succeeds when it is done again.
+        for failing in (flush, index.flush()):
+            with pytest.raises(SyncFailed):
+                failing.run()
+        index.put(TOPIC, [b"k"], 200, BEGIN)
+
+    assert index.query(TOPIC, b"k", 10) == [200, 100]
+    with pytest.raises(SyncFailed):
+        index.close()
+    assert disk.open_count == 0
 
 
 def test_an_idle_index_is_not_synced() -> None:

@@ -2,12 +2,11 @@
 
 import errno
 import threading
-from pathlib import Path
 
 import pytest
 
 from kerolox.store.errors import SyncFailed
-from kerolox.store.preparation import Preparation, sync_directory
+from kerolox.store.preparation import Preparation
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG
 
@@ -97,16 +96,3 @@ def test_a_sync_that_fails_says_so(inside: str) -> None:
     preparation.run()
 
     assert isinstance(preparation.failure, SyncFailed)
-
-
-def test_a_directory_for_which_there_is_no_descriptor_was_not_synced_in_vain() -> None:
-    disk = new_disk()
-    disk.fail("sync", errno.EMFILE, count=1)
-
-    with pytest.raises(OSError, match="Too many open files"):
-        sync_directory(disk, LOG)
-    sync_directory(disk, LOG)
-    disk.fail("sync", errno.EIO, count=1)
-
-    with pytest.raises(SyncFailed):
-        sync_directory(disk, Path("/"))

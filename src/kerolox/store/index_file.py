@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Self
 
 from kerolox.runtime.files import Disk, File
-from kerolox.store.errors import StoreDamaged
+from kerolox.store.errors import StoreDamaged, SyncFailed
+from kerolox.store.syncing import sync_directory, sync_file
 
 HEADER = struct.Struct(">qqqqii")
 SLOT = struct.Struct(">i")
@@ -100,6 +101,8 @@ class IndexFile:
         self._first_pending = header.next_entry
         self._flush: FileFlush | None = None
         self._header_flushed = replace(header)
+        # Why it can no longer be known what the disk has of this file.
+        self.failure: SyncFailed | None = None
 
     @classmethod
     def open(cls, disk: Disk, path: Path, shape: IndexShape) -> Self:
@@ -284,13 +287,17 @@ class IndexFile:
             self._file.write(HEADER.size + first * SLOT.size, _swapped(data))
 
     def sync(self, header: IndexHeader) -> None:
-        """Makes what was written durable, then the header that tells of it."""
-        if not self._is_named:
-            self._disk.sync(self.path.parent)
-            self._is_named = True
-        self._file.sync()
-        self._file.write(0, header.encode())
-        self._file.sync()
+        """Makes what was written durable, then the header that tells of it; SyncFailed, for good, if it may not be."""
+        try:
+            if not self._is_named:
+                sync_directory(self._disk, self.path.parent)
+                self._is_named = True
+            sync_file(self._file)
+            self._file.write(0, header.encode())
+            sync_file(self._file)
+        except SyncFailed as failure:
+            self.failure = failure
+            raise
         self._header_flushed = header
 
     def seal(self) -> bool:
@@ -383,7 +390,9 @@ class FileFlush:
         self.is_done = False
 
     def run(self) -> None:
-        """Returns when all is durable; OSError, and the next flush does it again, if it is not."""
+        """Returns when all is durable; OSError, and the next flush does it again, or SyncFailed, and none does."""
+        if self._file.failure is not None:
+            raise self._file.failure
         self._file.write_slots(self.pages)
         self._file.sync(self._header)
         self.is_done = True

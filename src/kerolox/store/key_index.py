@@ -9,7 +9,7 @@ from pathlib import Path
 from kerolox.message.tags import key_hash
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
-from kerolox.store.errors import StoreDamaged
+from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.index_file import ENTRY, HEADER, FileFlush, IndexFile, IndexHeader, IndexShape, WrongShape
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,8 @@ class KeyIndex:
         self._shape = shape or IndexShape()
         self._pending_size_max = pending_max * ENTRY.size
         self._files: list[IndexFile] = []
+        # Why it can no longer be known what is durable; no flush succeeds then.
+        self.failure: SyncFailed | None = None
 
     def load(self, checkpoint_timestamp: int | None = None) -> list[str]:
         """Opens the files that are there, and returns what was wrong with those it dropped.
@@ -125,7 +127,7 @@ class KeyIndex:
                     flushes.append(flush)
                 elif file is not self._files[-1]:
                     file.seal()
-        return IndexFlush(flushes, self.end_timestamp)
+        return IndexFlush(self, flushes, self.end_timestamp)
 
     def delete_before(self, physical_offset: int) -> int:
         """Removes the files whose records all lie before this offset, but never the last; returns how many."""
@@ -253,12 +255,23 @@ def _may_hold(header: IndexHeader, begin_timestamp: int, end_timestamp: int) -> 
 class IndexFlush:
     """What makes the index durable once its entries are written."""
 
-    def __init__(self, flushes: list[FileFlush], end_timestamp: int) -> None:
+    def __init__(self, index: KeyIndex, flushes: list[FileFlush], end_timestamp: int) -> None:
+        self._index = index
         self._flushes = flushes
         self._end_timestamp = end_timestamp
 
     def run(self) -> int:
-        """Returns up to when the index is durable then, for the checkpoint; OSError if it is not."""
-        for flush in self._flushes:
-            flush.run()
+        """Returns up to when the index is durable then, for the checkpoint; OSError if it is not.
+
+        SyncFailed if that cannot be known any more, now and at every later flush: a second sync would succeed and
+        mean nothing.
+        """
+        if self._index.failure is not None:
+            raise self._index.failure
+        try:
+            for flush in self._flushes:
+                flush.run()
+        except SyncFailed as failure:
+            self._index.failure = failure
+            raise
         return self._end_timestamp

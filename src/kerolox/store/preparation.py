@@ -1,14 +1,12 @@
 """Makes one file of the commit log: at its full size, with room for all of it, and durable."""
 
 import contextlib
-import errno
 import threading
 from pathlib import Path
 
 from kerolox.runtime.files import Disk, File
 from kerolox.store.errors import SyncFailed
-
-OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+from kerolox.store.syncing import sync_directory, sync_file
 
 
 class Preparation:
@@ -54,10 +52,7 @@ class Preparation:
         # Nothing is left of one that could not be removed.
         file.truncate(0)
         file.allocate(self._size)
-        try:
-            file.sync()
-        except OSError as error:
-            raise _sync_failed(self.path, error) from error
+        sync_file(file)
         sync_directory(self._disk, self.path.parent)
 
     def _remove(self) -> None:
@@ -65,20 +60,3 @@ class Preparation:
         with contextlib.suppress(OSError):
             self._disk.remove(self.path)
             self._disk.sync(self.path.parent)
-
-
-def sync_directory(disk: Disk, directory: Path) -> None:
-    """Makes names survive a power cut; SyncFailed if they may not, OSError if it was not even begun.
-
-    A directory is opened to be synced. Where there is no descriptor for it nothing is lost by trying again.
-    """
-    try:
-        disk.sync(directory)
-    except OSError as error:
-        if error.errno in OUT_OF_DESCRIPTORS:
-            raise
-        raise _sync_failed(directory, error) from error
-
-
-def _sync_failed(path: Path, error: OSError) -> SyncFailed:
-    return SyncFailed(f"a sync has failed: {error} ({path.name})")

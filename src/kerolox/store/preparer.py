@@ -8,8 +8,8 @@ from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.clock import Clock
 from kerolox.store.commit_log import CommitLog
 from kerolox.store.errors import SyncFailed
-from kerolox.store.preparation import OUT_OF_DESCRIPTORS
 from kerolox.store.segments import Segments
+from kerolox.store.syncing import OUT_OF_DESCRIPTORS
 
 log = logging.getLogger(__name__)
 

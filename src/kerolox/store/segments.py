@@ -7,7 +7,8 @@ from pathlib import Path
 
 from kerolox.runtime.files import Disk, File
 from kerolox.store.errors import StoreDamaged, SyncFailed
-from kerolox.store.preparation import OUT_OF_DESCRIPTORS, Preparation, sync_directory
+from kerolox.store.preparation import Preparation
+from kerolox.store.syncing import OUT_OF_DESCRIPTORS, sync_directory, sync_file
 
 NAME_DIGITS = 20
 
@@ -307,21 +308,32 @@ class Sync:
         self.failure: SyncFailed | None = None
         self._disk = disk
 
-    def run(self) -> None:
-        """SyncFailed if it is not known what survived; doing it again would not tell. OSError if it would."""
+    def run(self, named: set[Path] | None = None) -> None:
+        """SyncFailed if it is not known what survived; doing it again would not tell. OSError if it would.
+
+        Directories in `named` were synced a moment ago, for another sync that was held at the same time.
+        """
         try:
             for file in self.files:
-                _sync_file(file)
+                sync_file(file)
             for directory in self.directories:
-                sync_directory(self._disk, directory)
+                if named is None or directory not in named:
+                    sync_directory(self._disk, directory)
         except SyncFailed as failure:
             self.failure = failure
             raise
+        if named is not None:
+            named.update(self.directories)
         self.is_done = True
 
 
-def _sync_file(file: File) -> None:
-    try:
-        file.sync()
-    except OSError as error:
-        raise SyncFailed(f"a sync has failed: {error}") from error
+def run_all(syncs: Sequence[Sync]) -> list[OSError | SyncFailed]:
+    """Runs syncs that were held at the same time, all of them whatever fails, and returns what did."""
+    named: set[Path] = set()
+    failures: list[OSError | SyncFailed] = []
+    for sync in syncs:
+        try:
+            sync.run(named)
+        except (OSError, SyncFailed) as error:
+            failures.append(error)
+    return failures

@@ -17,7 +17,7 @@ from kerolox.store.arrivals import Arrivals
 from kerolox.store.behind import Behind
 from kerolox.store.checkpoint import Checkpoint
 from kerolox.store.commit_log import Appended, CommitLog, Draft
-from kerolox.store.configuration import FlushDiskType, StoreConfig
+from kerolox.store.configuration import PAGE_SIZE, FlushDiskType, StoreConfig
 from kerolox.store.delays import parse_levels
 from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOnly, SyncFailed
@@ -78,6 +78,8 @@ class Store(Service):
             self.checkpoint,
             self._clock,
             interval_seconds=config.flush_interval_consume_queue / 1000,
+            thorough_seconds=config.flush_consume_queue_thorough_interval / 1000,
+            unsynced_size_max=config.flush_consume_queue_least_pages * PAGE_SIZE,
             follow=self._follow,
         )
         self.reader = Reader(self.log, self.queues, self.index, config)
@@ -176,7 +178,7 @@ class Store(Service):
         try:
             if self.index is not None:
                 self.index.close()
-        except OSError as error:
+        except (OSError, SyncFailed) as error:
             log.error("the key index was not closed cleanly: %s", error)
         finally:
             self.checkpoint.close()
@@ -293,6 +295,8 @@ class Store(Service):
         is_sync = self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         try:
             self.dispatcher.follow(self.flusher.durable_offset if is_sync else self.log.end_offset)
+            if self.queues.backlog.entries > self.config.queue_entries_pending_max:
+                self.queues.flush()
         except (OSError, RecordError, StoreError) as error:
             # What is in the log is stored, and is shown when this can be done again.
             if self._lag is None:
