@@ -20,8 +20,10 @@ log = logging.getLogger(__name__)
 
 Failures = list[OSError | SyncFailed]
 
-# So many queues are written before others have their turn, and synced in one trip to a thread.
-_QUEUES_AT_ONCE = 64
+# So many queues are written before others have their turn; to make the files of new ones takes a while.
+_QUEUES_WRITTEN_AT_ONCE = 16
+# So many are synced in one trip to a thread.
+_QUEUES_SYNCED_AT_ONCE = 64
 
 
 class Behind(Service):
@@ -115,14 +117,14 @@ class Behind(Service):
                     queue.flush()
                 except OSError as error:
                     failures.append(error)
-            if number % _QUEUES_AT_ONCE == 0:
+            if number % _QUEUES_WRITTEN_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return failures
 
     async def _sync(self, queues: Sequence[ConsumeQueue]) -> Failures:
         failures: Failures = []
-        for first in range(0, len(queues), _QUEUES_AT_ONCE):
-            failures += await self._sync_some(queues[first : first + _QUEUES_AT_ONCE])
+        for first in range(0, len(queues), _QUEUES_SYNCED_AT_ONCE):
+            failures += await self._sync_some(queues[first : first + _QUEUES_SYNCED_AT_ONCE])
         return failures
 
     async def _sync_some(self, queues: Sequence[ConsumeQueue]) -> Failures:

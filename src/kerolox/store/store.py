@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOn
 from kerolox.store.flusher import Flusher
 from kerolox.store.index_file import IndexShape
 from kerolox.store.key_index import KeyIndex
-from kerolox.store.lock import take_lock
+from kerolox.store.lock import Lock, take_lock
 from kerolox.store.preparer import Preparer
 from kerolox.store.queues import Queues, check_name
 from kerolox.store.reader import Reader
@@ -84,7 +83,7 @@ class Store(Service):
         )
         self.reader = Reader(self.log, self.queues, self.index, config)
         self._abort = root / "abort"
-        self._lock: int | None = None
+        self._lock: Lock | None = None
         self._is_open = False
         # Why queues or index cannot follow the log for now.
         self._lag: Exception | None = None
@@ -184,7 +183,7 @@ class Store(Service):
             self.checkpoint.close()
             self._files.close()
             if self._lock is not None:
-                os.close(self._lock)
+                self._lock.release()
                 self._lock = None
 
     def append_offset(self, topic: str, queue_id: int) -> int:
