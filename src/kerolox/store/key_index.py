@@ -1,7 +1,8 @@
 """The key index: where in the log the messages with a certain key lie."""
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
@@ -104,15 +105,40 @@ class KeyIndex:
 
         Only hashes are compared, so that records with other keys may be among them; and times only by the second.
         """
-        hashed = key_hash(topic, key)
+        walk = self.walk(topic, key, count_max, begin_timestamp, end_timestamp)
+        return [offset for offset in walk if offset is not None]
+
+    async def search(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> list[int]:
+        """Returns the same, and lets others have their turn while it looks for it."""
         found: list[int] = []
-        for file in reversed(self._files):
+        for offset in self.walk(topic, key, count_max, begin_timestamp, end_timestamp):
+            if offset is None:
+                await asyncio.sleep(0)
+            else:
+                found.append(offset)
+        return found
+
+    def walk(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> Iterator[int | None]:
+        """Yields the same one by one, and None where others should have their turn; files may be deleted then."""
+        hashed = key_hash(topic, key)
+        left = count_max
+        for file in self._files[::-1]:
+            if left <= 0:
+                return
             header = file.header
             if _may_hold(header, begin_timestamp, end_timestamp):
-                found += file.find(hashed, count_max - len(found), begin_timestamp, end_timestamp)
-            if header.begin_timestamp < begin_timestamp or len(found) >= count_max:
-                break
-        return found
+                for offset in file.walk(hashed, begin_timestamp, end_timestamp):
+                    yield offset
+                    if offset is not None:
+                        left -= 1
+                        if left == 0:
+                            return
+            if header.begin_timestamp < begin_timestamp:
+                return
 
     def flush(self) -> "IndexFlush":
         """Writes all entries, and returns what is left to be done to make the index durable.
