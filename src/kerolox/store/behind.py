@@ -45,7 +45,7 @@ class Behind(Service):
         interval_seconds: float,
         thorough_seconds: float,
         unsynced_size_max: int,
-        follow: Callable[[], None],
+        follow: Callable[[], bool],
     ) -> None:
         self._dispatcher = dispatcher
         self._flusher = flusher
@@ -58,7 +58,8 @@ class Behind(Service):
         # A queue of which so many bytes were written is synced with the next round.
         self._unsynced_size_max = unsynced_size_max
         self._follow = follow
-        self._is_flushing = asyncio.Lock()
+        # Held by whoever writes files of queues or index, or deletes them.
+        self.lock = asyncio.Lock()
         self._flushed_at = clock.monotonic()
         # After a sync that failed it can no longer be known what is durable.
         self.is_lost = False
@@ -77,8 +78,8 @@ class Behind(Service):
 
     async def write(self) -> None:
         """Writes what queues have in memory, and syncs those of which much was written."""
-        async with self._is_flushing:
-            self._follow()
+        async with self.lock:
+            await self._catch_up()
             queues = list(self._queues.backlog.unwritten)
             failures = await self._write(queues)
             failures += await self._sync([queue for queue in queues if queue.unsynced_size >= self._unsynced_size_max])
@@ -87,12 +88,12 @@ class Behind(Service):
 
     async def flush(self) -> None:
         """Writes and syncs queues and index, then says so in the checkpoint."""
-        async with self._is_flushing:
+        async with self.lock:
             self._flushed_at = self._clock.monotonic()
             await self._flush()
 
     async def _flush(self) -> None:
-        self._follow()
+        await self._catch_up()
         offset, timestamp = self._dispatcher.offset, self._dispatcher.timestamp
         await self._flusher.flush()
         backlog = self._queues.backlog
@@ -106,6 +107,12 @@ class Behind(Service):
             self._checkpoint.log_timestamp = self._checkpoint.queues_timestamp = timestamp
             self._checkpoint.index_timestamp = index_timestamp
             await in_thread(self._flush_checkpoint)
+
+    async def _catch_up(self) -> None:
+        has_more = self._follow()
+        while has_more:
+            await asyncio.sleep(0)
+            has_more = self._follow()
 
     async def _write(self, queues: Sequence[ConsumeQueue]) -> Failures:
         """Writes what is pending of some queues; those that fail do not keep the others from it."""

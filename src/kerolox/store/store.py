@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 import logging
-import struct
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from kerolox.message.errors import RecordError
 from kerolox.runtime.clock import Clock, SystemClock
@@ -17,6 +16,8 @@ from kerolox.store.behind import Behind
 from kerolox.store.checkpoint import Checkpoint
 from kerolox.store.commit_log import Appended, CommitLog, Draft
 from kerolox.store.configuration import PAGE_SIZE, FlushDiskType, StoreConfig
+from kerolox.store.damages import FILE_NAME as DAMAGES_NAME
+from kerolox.store.damages import Damages
 from kerolox.store.delays import parse_levels
 from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOnly, SyncFailed
@@ -32,12 +33,8 @@ from kerolox.store.segments import OpenFiles, Segments
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-# Size, magic and physical offset of a record.
-_HEAD = struct.Struct(">II20xq")
-# A reader that finds nothing it wants comes back after so many entries, and others have their turn.
-_ENTRIES_READ_MAX = 800
+# So much of the log is dispatched at once after queues or index could not follow, and others have their turn.
+_CATCH_UP_SIZE = 2 * 1024 * 1024
 
 
 class Store(Service):
@@ -63,11 +60,15 @@ class Store(Service):
             shape = IndexShape(config.max_hash_slot_num, config.max_index_num)
             self.index = KeyIndex(self._disk, root / "index", self._clock, shape=shape)
         self.checkpoint = Checkpoint(self._disk, root / "checkpoint")
+        self.damages = Damages(self._disk, root / DAMAGES_NAME)
         self.arrivals = Arrivals()
         levels = parse_levels(config.message_delay_level)
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.arrivals, levels)
-        interval = config.flush_interval_commit_log / 1000
-        self.flusher = Flusher(self.log, interval_seconds=interval, on_durable=self._follow)
+        self.flusher = Flusher(
+            self.log,
+            interval_seconds=config.flush_interval_commit_log / 1000,
+            on_durable=self._follow,
+        )
         self.preparer = Preparer(self._segments, self.log, self._clock, on_sync_failed=self.flusher.fail)
         self.behind = Behind(
             self.dispatcher,
@@ -132,7 +133,10 @@ class Store(Service):
         self.log.load(recovered.end_offset)
         self.log.sync(self._segments.first_offset, recovered.end_offset)
         self.flusher.load(recovered.end_offset)
-        self.reader.damages = recovered.damages
+        self._lag = recovered.lag
+        self.damages.load()
+        self.damages.note(recovered.damages, first_offset=self._segments.first_offset, read_from=recovered.start_offset)
+        self.reader.damages = self.damages.known
         self._queue_offsets = {key: queue.max_offset for key, queue in self.queues.items()}
         self._is_open = True
         log.info("opened %s: log up to %d, %d queues", root, self.log.end_offset, len(self.queues))
@@ -289,11 +293,16 @@ class Store(Service):
         wanted[key] = offset + len(draft.starts)
         return offset
 
-    def _follow(self) -> None:
-        """Shows readers what they may see: under SYNC_FLUSH nothing that a power cut could take back."""
+    def _follow(self) -> bool:
+        """Shows readers what they may see: under SYNC_FLUSH nothing that a power cut could take back.
+
+        True if more could be shown at once, but others should have their turn.
+        """
         is_sync = self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         try:
-            self.dispatcher.follow(self.flusher.durable_offset if is_sync else self.log.end_offset)
+            end_offset = self.flusher.durable_offset if is_sync else self.log.end_offset
+            # What was left behind for want of room may be much.
+            self.dispatcher.follow(end_offset, size_max=sys.maxsize if self._lag is None else _CATCH_UP_SIZE)
             if self.queues.backlog.entries > self.config.queue_entries_pending_max:
                 self.queues.flush()
         except (OSError, RecordError, StoreError) as error:
@@ -301,5 +310,8 @@ class Store(Service):
             if self._lag is None:
                 log.error("queues and index cannot follow the commit log at %d: %s", self.dispatcher.offset, error)
             self._lag = error
-        else:
-            self._lag = None
+            return False
+        if self.dispatcher.offset < end_offset:
+            return True
+        self._lag = None
+        return False
