@@ -18,6 +18,8 @@ class Draft(msgspec.Struct, gc=False):
     starts: tuple[int, ...] = (0,)
     # Records of some transaction types are in no queue, and take no offset of one.
     is_queued: bool = True
+    # Whether its sender wants to wait until it is durable, where the configuration promises that (property WAIT).
+    is_awaited: bool = True
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):

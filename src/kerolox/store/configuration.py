@@ -34,6 +34,10 @@ class StoreConfig(Properties):
 
     flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH
     flush_interval_commit_log: int = 500
+    # If fewer pages than these were written, the interval is this longer one. The original waits for 4, so that what
+    # comes slowly may be lost for ten seconds; here it is synced with the first interval unless told otherwise.
+    flush_commit_log_least_pages: int = 0
+    flush_commit_log_thorough_interval: int = 10_000
     sync_flush_timeout: int = 5000
     flush_interval_consume_queue: int = 1000
     # A queue is synced when so many pages of it were written, and in any case after the interval (milliseconds).

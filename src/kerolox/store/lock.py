@@ -32,7 +32,7 @@ def take_lock(path: Path) -> Lock:
 
     It is the lock that Java takes, too: the first byte of the file.
     """
-    status = os.stat(path.parent)
+    status = path.parent.stat()
     directory = status.st_dev, status.st_ino
     if directory in _open_here:
         raise StoreLocked(f"{path} is locked: this process has the store open already")

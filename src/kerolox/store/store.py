@@ -67,6 +67,8 @@ class Store(Service):
         self.flusher = Flusher(
             self.log,
             interval_seconds=config.flush_interval_commit_log / 1000,
+            thorough_seconds=config.flush_commit_log_thorough_interval / 1000,
+            unsynced_size_min=config.flush_commit_log_least_pages * PAGE_SIZE,
             on_durable=self._follow,
         )
         self.preparer = Preparer(self._segments, self.log, self._clock, on_sync_failed=self.flusher.fail)
@@ -209,6 +211,10 @@ class Store(Service):
         self._gathered.append((draft, future))
         appended = await future
         if self.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
+            return appended, True
+        if not draft.is_awaited:
+            # Its sender does not wait, but readers do: they see it when it is durable.
+            self.flusher.wake()
             return appended, True
         timeout = self.config.sync_flush_timeout / 1000
         return appended, await self.flusher.wait(appended.end_offset, timeout_seconds=timeout)
