@@ -303,6 +303,13 @@ class SimulatedFile:
         self._disk._look("size", self.path)
         return len(self._inode.content)
 
+    def data_end(self) -> int:
+        self._check_open()
+        self._disk._look("data_end", self.path)
+        # What is not zero makes its whole sector known.
+        end = len(self._inode.content.rstrip(b"\0"))
+        return min(len(self._inode.content), -(-end // SECTOR_SIZE) * SECTOR_SIZE)
+
     def close(self) -> None:
         self._check_open()
         self._is_open = False

@@ -1,5 +1,6 @@
 """The one place where bytes reach the disk, so that tests can record, fail and tear what is written."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Protocol
 
 BACKUP_SUFFIX = ".bak"
 TEMPORARY_SUFFIX = ".tmp"
+
+_HOLES_MAX = 1000
 
 
 class File(Protocol):
@@ -28,6 +31,12 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def size(self) -> int: ...
+
+    def data_end(self) -> int:
+        """Returns an offset from which on there are only zeros, as none of it was ever written; or the size.
+
+        What was read since counts as written for a while, so that this is to be asked first.
+        """
 
     def close(self) -> None: ...
 
@@ -85,6 +94,17 @@ class RealFile:
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
+
+    def data_end(self) -> int:
+        end = 0
+        try:
+            for _ in range(_HOLES_MAX):
+                end = os.lseek(self._descriptor, os.lseek(self._descriptor, end, os.SEEK_DATA), os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return end
+        # It has too many holes, or this disk does not tell.
+        return self.size()
 
     def close(self) -> None:
         os.close(self._descriptor)

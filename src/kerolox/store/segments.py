@@ -158,6 +158,10 @@ class Segments:
         start = self.start_of(offset)
         return self._files.get(self._path(start)).read(offset - start, min(size, self.room_after(offset)))
 
+    def data_end(self, start: int) -> int:
+        """Returns an offset after which the file that begins at `start` was never written, and has only zeros."""
+        return start + min(self._files.get(self._path(start)).data_end(), self.segment_size)
+
     def write(self, offset: int, data: bytes) -> None:
         """Writes within the file that holds `offset`, which must be there."""
         assert self.first_offset <= offset < self.end_offset
