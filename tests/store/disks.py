@@ -195,7 +195,7 @@ class SimulatedDisk:
         self._change("remove_directory", path)
         self._directory(path).change({path.name: None})
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
         directory = self.root
         for part in path.parts[1:]:
             node = directory.names.get(part)
@@ -326,6 +326,13 @@ class SimulatedFile:
         self._check_open()
         self._disk._look("size", self.path)
         return len(self._inode.content)
+
+    def data_end(self) -> int:
+        self._check_open()
+        self._disk._look("data_end", self.path)
+        # What is not zero makes its whole sector known.
+        end = len(self._inode.content.rstrip(b"\0"))
+        return min(len(self._inode.content), -(-end // SECTOR_SIZE) * SECTOR_SIZE)
 
     def close(self) -> None:
         self._check_open()

@@ -88,7 +88,7 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def in_no_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
 
-    for module in ("behind", "delay_offsets", "flusher", "retention", "topics", "trimming"):
+    for module in ("behind", "delay_offsets", "flusher", "preparer", "retention", "topics", "trimming"):
         monkeypatch.setattr(f"kerolox.store.{module}.in_thread", in_no_thread)
 
 

@@ -76,10 +76,12 @@ class Script:
             await self._write(number)
         await self.store.behind.flush()
         self._clock.move(10)
+        await self._prepare()
         # Rolls, with a blank before it.
         self._put(draft_of_size(1500))
         self._put(draft_of_size(1500))
         await self._flush()
+        await self._prepare()
         self._put(draft(b"on", "orders", 1, KEYS="roll"), draft_of_size(3000), draft(b"again", "orders", 1))
         self._clock.move(10)
         await self._flush()
@@ -92,11 +94,14 @@ class Script:
         self.store = new_store(self.disk, self.store.config, self._clock)
         self.store.recover()
         await self._write(7)
+        await self._prepare()
         self._put(draft_of_size(4000))
         await self._flush()
         self._clock.move(10)
-        self._put(draft(b"last"))
+        self._put(draft(b"last"), draft_of_size(2500))
         await self._flush()
+        # Is never used.
+        await self._prepare()
         await self.store.behind.flush()
         self._put(draft(b"late", "orders", 1, KEYS="both"))
         await self._delete()
@@ -115,6 +120,11 @@ class Script:
         assert count == len(oldest)
         assert self.store.queues.find("t", 0).min_offset > 0
         self._note_durable()
+
+    async def _prepare(self) -> None:
+        """Has the next file made, as it is in the background; it must be due for the test to be one."""
+        assert self.store.preparer.is_due
+        assert await self.store.preparer.prepare() is None
 
     async def _write(self, number: int) -> None:
         self._put(draft(b"a" * 300 * (number % 3), TAGS="red", KEYS=f"k{number} both", UNIQ_KEY=f"{number:032d}"))

@@ -76,6 +76,20 @@ def test_truncating_makes_a_file_longer_or_shorter(place: tuple[Disk, Path]) -> 
     file.close()
 
 
+def test_after_the_end_of_its_data_a_file_has_only_zeros(place: tuple[Disk, Path]) -> None:
+    disk, directory = place
+    file = disk.open(directory / "file", create=True)
+    assert file.data_end() == 0
+    file.allocate(1024 * 1024)
+    for written in (0, 700_000, 300_000, 1024 * 1024 - 1):
+        file.write(written, b"x")
+
+        assert not any(file.read(file.data_end(), 1024 * 1024))
+        assert written < file.data_end() <= 1024 * 1024
+
+    file.close()
+
+
 def test_two_who_have_a_file_open_see_the_same(place: tuple[Disk, Path]) -> None:
     disk, root = place
     one, other = disk.open(root / "file", create=True), disk.open(root / "file")

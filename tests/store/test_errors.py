@@ -57,6 +57,7 @@ class Life:
             self.put(draft(b"%d" % number * 100, KEYS=f"k{number}"))
             self.put(draft(b"x", "t"), batch([b"a", b"b"], "orders", 1), draft_of_size(900))
             self.clock.move(1)
+            run(self.store.preparer.prepare())
             self.flush()
         for topic in ("orders", "t"):
             with contextlib.suppress(StoreError):
@@ -208,6 +209,67 @@ def test_an_index_without_room_stops_new_messages_and_loses_none() -> None:
 
     assert len(all_records(store)) == 2
     assert len(store.reader.find("orders", b"k")) == 1
+
+
+def without_room_for_the_index() -> tuple[SimulatedDisk, Store]:
+    """A store of which a process was killed, opened on a disk that has no room for the next file of its index."""
+    before = SimulatedDisk()
+    store = opened(before)
+    put(store, *[draft(b"%d" % number, KEYS=f"k{number} all") for number in range(10)])
+    run(store.behind.flush())
+    # The file of the index is full with the twelfth of them.
+    put(store, *[draft(b"%d" % number, KEYS=f"k{number} all") for number in range(10, 30)])
+    disk = before.after_kill()
+    for name in disk.names(ROOT / "index")[1:]:
+        disk.remove(ROOT / "index" / name)
+    disk.fail("allocate", errno.ENOSPC, inside="index")
+    return disk, opened(disk)
+
+
+def test_a_store_whose_index_has_no_room_opens_reads_and_refuses_to_write() -> None:
+    disk, store = without_room_for_the_index()
+
+    assert len(all_records(store)) == 30
+    assert len(store.reader.find("orders", b"k5")) == 1
+    assert store.reader.find("orders", b"k29") == []
+    for _ in range(2):
+        with pytest.raises(StoreFull, match="cannot follow"):
+            store.append([draft()])
+    run(store.close())
+
+    # Not a clean stop: the next start has to go on with the index.
+    assert disk.read(ROOT / "abort") is not None
+    disk.heal()
+    again = opened(disk)
+    assert len(again.reader.find("orders", b"all", count_max=100)) == 30
+
+
+@pytest.mark.parametrize("size", [1, 1000, 10**9])
+async def test_it_goes_on_by_itself_when_there_is_room(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kerolox.store.store._CATCH_UP_SIZE", size)
+    disk, store = without_room_for_the_index()
+    disk.heal()
+
+    await store.behind.write()
+
+    assert [len(store.reader.find("orders", b"k%d" % number)) for number in range(30)] == [1] * 30
+    assert len(all_records(store)) == 30
+    (place,) = put(store, draft())
+    assert place.queue_offset == 30
+    await store.close()
+    assert disk.read(ROOT / "abort") is None
+
+
+def test_a_queue_without_room_for_what_is_missing_keeps_a_store_from_opening() -> None:
+    disk = SimulatedDisk()
+    put(opened(disk), draft(), draft(queue_id=1))
+    left = disk.after_kill()
+    # As if the first of the second queue were lost: what follows it needs a filler before it.
+    left.overwrite(LOG / f"{0:020d}", len(draft().records) + 20, (1).to_bytes(8))
+    left.fail("truncate open write", errno.ENOSPC, inside="consumequeue")
+
+    with pytest.raises(StoreError, match="No space left"):
+        opened(left)
 
 
 def test_a_queue_that_could_not_be_synced_is_made_again_after_the_stop() -> None:

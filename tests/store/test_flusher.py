@@ -203,3 +203,58 @@ async def test_a_file_that_cannot_be_opened_is_synced_later(disk: SlowDisk) -> N
     await flusher.flush()
 
     assert flusher.durable_offset == log.end_offset
+
+
+class Counting(Flusher):
+    """Counts how often it was asked whether there is enough to be synced."""
+
+    intervals = 0
+
+    @property
+    def _is_little(self) -> bool:
+        self.intervals += 1
+        return super()._is_little
+
+
+async def test_a_little_waits_for_more_intervals_and_is_synced_then(disk: SlowDisk) -> None:
+    durable = asyncio.Event()
+    log = CommitLog(segments(disk))
+    append(log)
+    flusher = Counting(
+        log, interval_seconds=0.001, thorough_seconds=0.005, unsynced_size_min=4096, on_durable=durable.set
+    )
+    running = asyncio.create_task(flusher.run())
+
+    async with asyncio.timeout(20):
+        await durable.wait()
+
+    assert flusher.intervals == 5
+    assert flusher.durable_offset == log.end_offset
+    running.cancel()
+
+
+async def test_a_little_for_which_somebody_waits_is_synced_at_once(disk: SlowDisk) -> None:
+    log = CommitLog(segments(disk))
+    append(log)
+    flusher = Counting(log, interval_seconds=60, thorough_seconds=600, unsynced_size_min=4096)
+    running = asyncio.create_task(flusher.run())
+
+    assert await flusher.wait(log.end_offset, timeout_seconds=20)
+
+    assert flusher.intervals == 0
+    running.cancel()
+
+
+async def test_enough_does_not_wait(disk: SlowDisk) -> None:
+    durable = asyncio.Event()
+    log = CommitLog(segments(disk))
+    flusher = Counting(log, interval_seconds=0.001, thorough_seconds=600, unsynced_size_min=300, on_durable=durable.set)
+    for _ in range(3):
+        append(log)
+    running = asyncio.create_task(flusher.run())
+
+    async with asyncio.timeout(20):
+        await durable.wait()
+
+    assert flusher.intervals == 1
+    running.cancel()

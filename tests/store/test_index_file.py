@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.store.errors import StoreDamaged
+from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.index_file import ENTRY, HEADER, SLOT, IndexFile, IndexHeader, IndexShape, WrongShape
 from tests.store.fragile_disk import FragileDisk
 from tests.store.index_cases import BEGIN
@@ -271,10 +271,10 @@ def test_what_was_put_while_a_flush_was_under_way_comes_with_the_next() -> None:
 def test_a_flush_that_failed_is_done_again_by_the_next() -> None:
     disk = FragileDisk()
     file = created(disk, (7, 1, BEGIN))
-    disk.fail("sync", errno.EIO)
     flush = file.flush()
     assert flush is not None
-    with pytest.raises(OSError, match="Input/output"):
+    disk.fail("write", errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
         flush.run()
     assert not file.seal()
     disk.heal()
@@ -285,6 +285,26 @@ def test_a_flush_that_failed_is_done_again_by_the_next() -> None:
 
     assert disk.files[PATH] == written((7, 1, BEGIN))
     assert file.seal()
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_sync_that_failed_is_final(at: int) -> None:
+    """Of the directory, of the entries, or of the header: what is durable then cannot be known."""
+    disk = FragileDisk()
+    file = created(disk, (7, 1, BEGIN))
+    disk.fail("sync", errno.EIO, at=at, count=1)
+    flush = file.flush()
+    assert flush is not None
+
+    for _ in range(2):
+        with pytest.raises(SyncFailed, match="Input/output"):
+            flush.run()
+        again = file.flush()
+        assert again is not None
+        flush = again
+
+    assert not file.seal()
+    assert file.find(7, 10, 0, 2**62) == [1]
 
 
 # After a crash

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import RealDisk
+from kerolox.store.errors import SyncFailed
 from kerolox.store.index_file import ENTRY, HEADER, IndexFile, IndexShape, WrongShape
 from kerolox.store.key_index import KeyIndex
 from tests.store.disks import Stopped
@@ -195,6 +197,88 @@ def test_full_files_let_go_of_their_slots_once_they_are_durable() -> None:
     index.flush().run()
 
     assert [file.is_growing for file in index._files] == [False] * (len(index.paths) - 1) + [True]
+
+
+LONG = IndexShape(slots=3, entries=30_000)
+
+
+def hot(disk: FragileDisk, count: int = 20_000) -> KeyIndex:
+    """One key in many records, a second apart, in one chain."""
+    index = opened(disk, shape=LONG)
+    for number in range(count):
+        index.put(TOPIC, [b"hot"], number * 100, BEGIN + number * 1000)
+    return index
+
+
+async def test_a_search_far_back_lets_others_have_their_turn_and_finds_the_same() -> None:
+    index = hot(FragileDisk())
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(take_turns())
+    for span in ((0, 2**62), (BEGIN, BEGIN + 5000), (BEGIN + 100_000, BEGIN + 200_000), (0, BEGIN - 1)):
+        assert await index.search(TOPIC, b"hot", 32, *span) == index.query(TOPIC, b"hot", 32, *span)
+    assert await index.search(TOPIC, b"hot", 32, BEGIN, BEGIN + 5000) == [500, 400, 300, 200, 100, 0]
+    others.cancel()
+
+    assert turns > 20
+    assert await index.search(TOPIC, b"hot", 0) == index.query(TOPIC, b"hot", -1) == []
+
+
+async def test_what_is_put_flushed_and_rolled_while_a_search_rests_does_it_no_harm() -> None:
+    index = hot(FragileDisk(), 10_000)
+    walk = index.walk(TOPIC, b"hot", 5, BEGIN, BEGIN + 2000)
+
+    found = []
+    for number, offset in enumerate(walk, 10_000):
+        found.append(offset)
+        for more in range(5000):
+            index.put(TOPIC, [b"hot", b"other"], (number * 5000 + more) * 100, BEGIN + 10_000_000)
+        index.flush().run()
+
+    assert [offset for offset in found if offset is not None] == [200, 100, 0]
+    assert None in found
+    assert len(index.paths) > 1
+
+
+async def test_a_search_ends_where_files_were_deleted_meanwhile() -> None:
+    disk = FragileDisk()
+    index = hot(disk, 40_000)
+    index.flush().run()
+    assert len(index.paths) == 2
+    walk = index.walk(TOPIC, b"hot", 5, BEGIN, BEGIN + 2000)
+    assert next(walk) is None
+    index.put(TOPIC, [b"hot"], 10**9, BEGIN + 10**8)
+
+    index.delete_before(10**9)
+
+    assert list(walk).count(None) < 20
+    assert disk.open_count == 1
+
+
+def test_after_a_failed_sync_no_flush_succeeds_and_reading_goes_on() -> None:
+    disk = FragileDisk()
+    index = opened(disk)
+    index.put(TOPIC, [b"k"], 100, BEGIN)
+    disk.fail("sync", errno.EIO, count=1, inside="index")
+    flush = index.flush()
+
+    for _ in range(2):
+        # Not even the one that failed succeeds when it is done again.
+        for failing in (flush, index.flush()):
+            with pytest.raises(SyncFailed):
+                failing.run()
+        index.put(TOPIC, [b"k"], 200, BEGIN)
+
+    assert index.query(TOPIC, b"k", 10) == [200, 100]
+    with pytest.raises(SyncFailed):
+        index.close()
+    assert disk.open_count == 0
 
 
 def test_an_idle_index_is_not_synced() -> None:

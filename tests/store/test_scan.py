@@ -266,3 +266,30 @@ def test_records_larger_than_what_is_read_at_once_are_found() -> None:
     disk.overwrite(FIRST, 1_500_000, b"\xff" * 100)
     again = Scan(found)
     assert [offset for _, offset in again.records(0)] == [0, 4 * 1024 * 1024]
+
+
+def test_what_was_reserved_and_never_written_is_not_read() -> None:
+    disk = SimulatedDisk()
+    size = 8 * 1024 * 1024
+    made = segments(disk, size)
+    CommitLog(made).append([draft()], [0], 1)
+    for number in (1, 2):
+        made.extend(number * size)
+    disk.counts.clear()
+
+    found = Scan(made)
+
+    assert [offset for _, offset in found.records(0)] == [0]
+    assert (found.end_offset, found.torn) == (len(draft().records), None)
+    assert disk.counts["read"] <= 3
+
+
+def test_damage_before_what_was_never_written_is_found_behind_it() -> None:
+    """The file in between was made and never used; the one after it has a record."""
+    disk = written(draft_of_size(1000), *[draft_of_size(4000) for _ in range(3)])
+    disk.overwrite(SECOND, 0, bytes(SEGMENT_SIZE))
+
+    offsets, found = scan(disk)
+
+    assert offsets == [0, 2 * SEGMENT_SIZE, 3 * SEGMENT_SIZE]
+    assert [damage[:2] for damage in found.damages] == [(SEGMENT_SIZE, 2 * SEGMENT_SIZE)]

@@ -377,3 +377,47 @@ def test_a_file_that_cannot_be_opened_is_not_held() -> None:
     made.sync(0, 128)
 
     assert disk.open_count <= 2
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_without_descriptors_the_files_unused_for_longest_make_room(error: int) -> None:
+    disk = SimulatedDisk()
+    files = OpenFiles(disk, 100)
+    for letter in "abcde":
+        disk.write(Path("/") / letter, b"")
+    opened = [files.get(Path("/") / letter) for letter in "abcd"]
+    held = files.hold(Path("/a"))
+    disk.fail("open", error, count=1)
+
+    files.get(Path("/e"))
+
+    assert files.get(Path("/d")) is opened[3]
+    assert held.size() == 0
+    # Half of the three that nobody holds, rounded up.
+    for closed in opened[1:3]:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            closed.size()
+    assert disk.open_count == len(files) == 3
+
+
+def test_without_descriptors_and_with_nothing_to_close_it_fails() -> None:
+    disk = SimulatedDisk()
+    files = OpenFiles(disk, 100)
+    disk.write(Path("/a"), b"")
+    files.hold(files.get(Path("/a")).path)
+    disk.write(Path("/b"), b"")
+    disk.fail("open", errno.EMFILE)
+
+    with pytest.raises(OSError, match="Too many open files"):
+        files.get(Path("/b"))
+
+
+def test_a_log_goes_on_to_its_next_file_without_descriptors() -> None:
+    disk = SimulatedDisk()
+    made = filled(disk, 3)
+    made.read(0, 1)
+    disk.fail("open", errno.EMFILE, count=1, inside=name(192))
+
+    made.extend(192)
+
+    assert made.read(192, SIZE) == bytes(SIZE)

@@ -157,6 +157,21 @@ async def test_what_was_synced_after_its_sender_went_away_is_shown(disk: Simulat
     assert len(all_records(store)) == 1
 
 
+async def test_who_does_not_want_to_wait_does_not_and_the_message_is_shown_soon(disk: SimulatedDisk) -> None:
+    """The property WAIT; a sync of its own need not come before the next interval, which here is far away."""
+    async with running(new_store(disk, config(SYNC, flush_interval_commit_log=600_000))) as store:
+        waiting = asyncio.create_task(store.arrivals.wait("orders", 0, seconds=20))
+        made = draft()
+        made.is_awaited = False
+
+        _, is_stored = await store.put(made)
+        assert is_stored
+        assert all_records(store) == []
+
+        assert await waiting
+        assert len(all_records(store)) == 1
+
+
 async def test_who_waits_for_a_message_is_woken_when_it_can_be_read(disk: SimulatedDisk) -> None:
     async with running(new_store(disk, config(SYNC))) as store:
         waiting = asyncio.create_task(store.arrivals.wait("orders", 0, seconds=20))

@@ -1,11 +1,14 @@
 """The one place where bytes reach the disk, so that tests can record, fail and tear what is written."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Protocol
 
 BACKUP_SUFFIX = ".bak"
 TEMPORARY_SUFFIX = ".tmp"
+
+_HOLES_MAX = 1000
 
 
 class File(Protocol):
@@ -27,6 +30,12 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def size(self) -> int: ...
+
+    def data_end(self) -> int:
+        """Returns an offset from which on there are only zeros, as none of it was ever written; or the size.
+
+        What was read since counts as written for a while, so that this is to be asked first.
+        """
 
     def close(self) -> None: ...
 
@@ -53,8 +62,8 @@ class Disk(Protocol):
     def remove_directory(self, path: Path) -> None:
         """Removes a directory with nothing in it; OSError if there is something."""
 
-    def make_directory(self, path: Path) -> None:
-        """Makes the directory and what is missing above it, so that they survive a power cut."""
+    def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
+        """Makes the directory and what is missing above it; unless told otherwise, so that they survive a power cut."""
 
     def names(self, directory: Path) -> list[str]:
         """Returns what is in a directory, sorted; nothing if there is no such directory."""
@@ -90,6 +99,17 @@ class RealFile:
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
+
+    def data_end(self) -> int:
+        end = 0
+        try:
+            for _ in range(_HOLES_MAX):
+                end = os.lseek(self._descriptor, os.lseek(self._descriptor, end, os.SEEK_DATA), os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return end
+        # It has too many holes, or this disk does not tell.
+        return self.size()
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -127,11 +147,12 @@ class RealDisk:
     def remove_directory(self, path: Path) -> None:
         path.rmdir()
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
         missing = [directory for directory in (path, *path.parents) if not directory.exists()]
         for directory in reversed(missing):
             directory.mkdir(exist_ok=True)
-            self.sync(directory.parent)
+            if is_durable:
+                self.sync(directory.parent)
 
     def names(self, directory: Path) -> list[str]:
         try:

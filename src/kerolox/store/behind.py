@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.clock import Clock
@@ -15,14 +14,24 @@ from kerolox.store.errors import StoreError, SyncFailed
 from kerolox.store.flusher import Flusher
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.queues import Queues
+from kerolox.store.segments import Sync, run_all
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+Failures = list[OSError | SyncFailed]
+
+# So many queues are written before others have their turn; to make the files of new ones takes a while.
+_QUEUES_WRITTEN_AT_ONCE = 16
+# So many are synced in one trip to a thread.
+_QUEUES_SYNCED_AT_ONCE = 64
 
 
 class Behind(Service):
-    """Makes queues and index durable every so often. They can be made again from the log, so nobody waits for it."""
+    """Writes queues every so often, and makes them durable with the index more rarely.
+
+    They can be made again from the log, so that nobody waits for it: the less is durable, the more of the log is read
+    again after a power cut.
+    """
 
     def __init__(
         self,
@@ -34,7 +43,9 @@ class Behind(Service):
         clock: Clock,
         *,
         interval_seconds: float,
-        follow: Callable[[], None],
+        thorough_seconds: float,
+        unsynced_size_max: int,
+        follow: Callable[[], bool],
     ) -> None:
         self._dispatcher = dispatcher
         self._flusher = flusher
@@ -43,11 +54,15 @@ class Behind(Service):
         self._checkpoint = checkpoint
         self._clock = clock
         self._interval_seconds = interval_seconds
+        self._thorough_seconds = thorough_seconds
+        # A queue of which so many bytes were written is synced with the next round.
+        self._unsynced_size_max = unsynced_size_max
         self._follow = follow
         # Held by whoever writes files of queues or index, or deletes them.
         self.lock = asyncio.Lock()
         # Why an attempt in the background has failed, until somebody takes note of it.
         self.failure: Exception | None = None
+        self._flushed_at = clock.monotonic()
         # After a sync that failed it can no longer be known what is durable.
         self.is_lost = False
         # The log may lose what lies before this offset, and no queue loses its place.
@@ -58,60 +73,105 @@ class Behind(Service):
         while True:
             await self._clock.sleep(self._interval_seconds)
             try:
-                await self.flush()
+                if self._clock.monotonic() >= self._flushed_at + self._thorough_seconds:
+                    await self.flush()
+                else:
+                    await self.write()
             except (OSError, StoreError) as error:
                 self.failure = error
                 # Queues and index can be made again from the log.
                 log.error("queues and index could not be written, which is tried again: %s", error)
 
+    async def write(self) -> None:
+        """Writes what queues have in memory, and syncs those of which much was written."""
+        async with self.lock:
+            await self._catch_up()
+            queues = list(self._queues.backlog.unwritten)
+            failures = await self._write(queues)
+            failures += await self._sync([queue for queue in queues if queue.unsynced_size >= self._unsynced_size_max])
+        if failures:
+            raise failures[0]
+
     async def flush(self) -> None:
         """Writes and syncs queues and index, then says so in the checkpoint."""
         async with self.lock:
+            self._flushed_at = self._clock.monotonic()
             await self._flush()
 
     async def _flush(self) -> None:
-        self._follow()
+        await self._catch_up()
         offset, timestamp = self._dispatcher.offset, self._dispatcher.timestamp
         await self._flusher.flush()
-        dispatched_offset, queues = self._dispatcher.offset, list(self._queues)
-        failures = [failure for queue in queues if (failure := await self._flush_queue(queue))]
+        dispatched_offset, backlog = self._dispatcher.offset, self._queues.backlog
+        failures = await self._write(list(backlog.unwritten))
+        failures += await self._sync(list(backlog.unsynced))
         if not self._are_queues_lost:
             # A queue without room for its entries gets them back from the log, and its place from the last of them.
-            needed = [last for queue in queues if (last := queue.last_unsynced()) is not None] if failures else []
+            behind = {*backlog.unwritten, *backlog.unsynced} if failures else ()
+            needed = [last for queue in behind if (last := queue.last_unsynced()) is not None]
             self.safe_offset = min(dispatched_offset, self._flusher.durable_offset, *needed)
-        if self._index is not None:
-            flush = self._index.flush()
-            index_timestamp = await in_thread(self._note_loss, flush.run)
-        else:
-            index_timestamp = timestamp
+        index_timestamp = timestamp if self._index is None else await self._flush_index(self._index)
         if failures:
             raise failures[0]
         # After a sync that failed, the next start makes everything again that is newer than the last checkpoint.
         if self._flusher.durable_offset >= offset and not self.is_lost:
             self._checkpoint.log_timestamp = self._checkpoint.queues_timestamp = timestamp
             self._checkpoint.index_timestamp = index_timestamp
-            await in_thread(self._note_loss, self._checkpoint.flush)
+            await in_thread(self._flush_checkpoint)
 
-    async def _flush_queue(self, queue: ConsumeQueue) -> OSError | SyncFailed | None:
-        """Makes one queue durable, or returns why it is not; the others can be all the same."""
-        if queue.is_durable:
-            return None
+    async def _catch_up(self) -> None:
+        has_more = self._follow()
+        while has_more:
+            await asyncio.sleep(0)
+            has_more = self._follow()
+
+    async def _write(self, queues: Sequence[ConsumeQueue]) -> Failures:
+        """Writes what is pending of some queues; those that fail do not keep the others from it."""
+        failures: Failures = []
+        for number, queue in enumerate(queues, 1):
+            # Another may have written it meanwhile, or deleted it.
+            if queue in self._queues.backlog.unwritten:
+                try:
+                    queue.flush()
+                except OSError as error:
+                    failures.append(error)
+            if number % _QUEUES_WRITTEN_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return failures
+
+    async def _sync(self, queues: Sequence[ConsumeQueue]) -> Failures:
+        failures: Failures = []
+        for first in range(0, len(queues), _QUEUES_SYNCED_AT_ONCE):
+            failures += await self._sync_some(queues[first : first + _QUEUES_SYNCED_AT_ONCE])
+        return failures
+
+    async def _sync_some(self, queues: Sequence[ConsumeQueue]) -> Failures:
+        failures: Failures = []
+        held: list[tuple[ConsumeQueue, Sync]] = []
+        for queue in queues:
+            if queue in self._queues.backlog.unsynced:
+                try:
+                    held.append((queue, queue.hold()))
+                except OSError as error:
+                    failures.append(error)
         try:
-            queue.flush()
-            sync = queue.hold()
-            try:
-                await in_thread(sync.run)
-            finally:
+            return failures + await in_thread(run_all, [sync for _, sync in held])
+        finally:
+            for queue, sync in held:
                 queue.release(sync)
                 self._are_queues_lost |= sync.failure is not None
                 self.is_lost |= self._are_queues_lost
-        except (OSError, SyncFailed) as error:
-            return error
-        return None
 
-    def _note_loss(self, flush: Callable[[], T]) -> T:
+    async def _flush_index(self, index: KeyIndex) -> int:
+        flush = index.flush()
         try:
-            return flush()
+            return await in_thread(flush.run)
+        finally:
+            self.is_lost |= index.failure is not None
+
+    def _flush_checkpoint(self) -> None:
+        try:
+            self._checkpoint.flush()
         except OSError:
             self.is_lost = True
             raise

@@ -38,7 +38,7 @@ class ReadOnlyDisk(RealDisk):
     def remove_directory(self, path: Path) -> None:
         raise _refused(path)
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
         raise _refused(path)
 
 

@@ -19,6 +19,8 @@ class Draft(msgspec.Struct, gc=False):
     starts: tuple[int, ...] = (0,)
     # Records of some transaction types are in no queue, and take no offset of one.
     is_queued: bool = True
+    # Whether its sender wants to wait until it is durable, where the configuration promises that (property WAIT).
+    is_awaited: bool = True
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -58,16 +60,26 @@ class CommitLog:
         self.end_offset = end_offset
         self._recent_offset, self._recent = end_offset, b""
 
-    def append(self, drafts: Sequence[Draft], queue_offsets: Sequence[int], store_timestamp: int) -> list[Appended]:
+    def has_room(self, size: int) -> bool:
+        """Whether drafts of `size` bytes together fit into the files that are there."""
+        return self.end_offset + size + BLANK_SIZE_MIN <= self._segments.end_offset
+
+    def append(
+        self,
+        drafts: Sequence[Draft],
+        queue_offsets: Sequence[int],
+        store_timestamp: int,
+        no_file: OSError | None = None,
+    ) -> list[Appended]:
         """Writes drafts, with one write for all that go into one file, and returns where each came to lie.
 
         The list is shorter than `drafts` if the next could not be written, as when the disk has no room for another
-        file; OSError if it was the first.
+        file; OSError if it was the first. With `no_file`, which says why not, no other file is made.
         """
         appended: list[Appended] = []
         while len(appended) < len(drafts):
             try:
-                self._make_room(len(drafts[len(appended)].records))
+                self._make_room(len(drafts[len(appended)].records), no_file)
                 appended += self._append_run(drafts, queue_offsets, store_timestamp, len(appended))
             except OSError:
                 if appended:
@@ -75,12 +87,12 @@ class CommitLog:
                 raise
         return appended
 
-    def _make_room(self, size: int) -> None:
+    def _make_room(self, size: int, no_file: OSError | None) -> None:
         """Makes sure that a draft of `size` fits at the end, in a new file if need be."""
         assert size <= self.draft_size_max
         segments = self._segments
         if self.end_offset == segments.end_offset:
-            segments.extend(self.end_offset)
+            self._extend(no_file)
         if self._stray_end > self.end_offset:
             # Else what was refused could be found after a crash, behind what was accepted.
             segments.write(self.end_offset, bytes(self._stray_end - self.end_offset))
@@ -90,9 +102,14 @@ class CommitLog:
             # A record never spans two files: the rest of this one becomes a blank that sends readers on to the
             # next. That comes first, for a blank that leads nowhere would end the log.
             if self.end_offset + room == segments.end_offset:
-                segments.extend(segments.end_offset)
+                self._extend(no_file)
             segments.write(self.end_offset, blank(room))
             self.end_offset += room
+
+    def _extend(self, no_file: OSError | None) -> None:
+        if no_file is not None:
+            raise no_file
+        self._segments.extend(max(self._segments.end_offset, self.end_offset))
 
     def _append_run(
         self, drafts: Sequence[Draft], queue_offsets: Sequence[int], store_timestamp: int, first: int

@@ -7,6 +7,9 @@ from typing import Self
 
 from kerolox.runtime.configuration import Properties, changeable
 
+# What "pages" in the names of settings are.
+PAGE_SIZE = 4096
+
 
 class FlushDiskType(Enum):
     """When a sender is told that its message is stored: when it is written, or when it is durable."""
@@ -45,8 +48,17 @@ class StoreConfig(Properties):
 
     flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH
     flush_interval_commit_log: int = 500
+    # If fewer pages than these were written, the interval is this longer one. The original waits for 4, so that what
+    # comes slowly may be lost for ten seconds; here it is synced with the first interval unless told otherwise.
+    flush_commit_log_least_pages: int = 0
+    flush_commit_log_thorough_interval: int = 10_000
     sync_flush_timeout: int = 5000
     flush_interval_consume_queue: int = 1000
+    # A queue is synced when so many pages of it were written, and in any case after the interval (milliseconds).
+    flush_consume_queue_least_pages: int = 2
+    flush_consume_queue_thorough_interval: int = 60_000
+    # A bound of our own: more entries than these are not kept in memory, all queues together.
+    queue_entries_pending_max: int = 1_000_000
 
     message_index_enable: bool = True
     max_hash_slot_num: int = 5_000_000

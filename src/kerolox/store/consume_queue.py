@@ -39,13 +39,41 @@ class Entry(NamedTuple):
         return self.size == _FILLER_SIZE
 
 
+class Backlog:
+    """The queues for which something is left to be done, so that those that are idle cost nothing."""
+
+    __slots__ = ("entries", "unsynced", "unwritten")
+
+    def __init__(self) -> None:
+        # Those with entries that are in memory only, and how many entries these are together.
+        self.unwritten: dict[ConsumeQueue, None] = {}
+        self.entries = 0
+        # Those of which something written may not survive a power cut.
+        self.unsynced: dict[ConsumeQueue, None] = {}
+
+    def forget(self, queue: "ConsumeQueue") -> None:
+        """Leaves a queue as it is, as when it is about to be deleted."""
+        self.unsynced.pop(queue, None)
+        if self.unwritten.pop(queue, 0) is None:
+            self.entries -= queue.pending_count
+
+
 class ConsumeQueue:
     """Entries are kept in memory and written behind, since they can be made again from the log."""
 
-    __slots__ = ("_pending", "_segments", "_synced_offset", "_written_offset", "max_physical_offset", "min_offset")
+    __slots__ = (
+        "_backlog",
+        "_pending",
+        "_segments",
+        "_synced_offset",
+        "_written_offset",
+        "max_physical_offset",
+        "min_offset",
+    )
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: Segments, backlog: Backlog | None = None) -> None:
         self._segments = segments
+        self._backlog = backlog or Backlog()
         self._pending = bytearray()
         # In bytes: up to here the entries are in the files, from here on in memory.
         self._written_offset = 0
@@ -60,6 +88,16 @@ class ConsumeQueue:
     def max_offset(self) -> int:
         """The offset the next entry will have."""
         return (self._written_offset + len(self._pending)) // ENTRY_SIZE
+
+    @property
+    def pending_count(self) -> int:
+        """How many entries are in memory only."""
+        return len(self._pending) // ENTRY_SIZE
+
+    @property
+    def unsynced_size(self) -> int:
+        """How many bytes were written since the last sync; more, if that is not known."""
+        return self._written_offset - self._synced_offset
 
     @property
     def _first(self) -> int:
@@ -93,6 +131,10 @@ class ConsumeQueue:
                 log.error("record at %d: queue offset %d, expected %d", physical_offset, queue_offset, next_offset)
                 return False
             self._go_to(queue_offset)
+        backlog = self._backlog
+        if not self._pending:
+            backlog.unwritten[self] = None
+        backlog.entries += 1
         self._pending += ENTRY.pack(physical_offset, size, tags_code)
         self.max_physical_offset = physical_offset + size
         return True
@@ -128,7 +170,7 @@ class ConsumeQueue:
         pending = bytes(self._pending)
         self._write(self._written_offset, pending)
         self._written_offset += len(pending)
-        self._pending.clear()
+        self._keep_pending(0)
 
     def sync(self) -> None:
         """Makes what was flushed survive a power cut; may block."""
@@ -148,6 +190,8 @@ class ConsumeQueue:
         self._segments.release(sync)
         if not sync.is_done:
             self._synced_offset = 0
+        elif self._synced_offset == self._written_offset:
+            self._backlog.unsynced.pop(self, None)
 
     def cut(self, physical_offset: int, is_known: Callable[[int, Entry], bool] | None = None) -> None:
         """Forgets the entries of records that end after `physical_offset`: the log has lost them.
@@ -168,9 +212,9 @@ class ConsumeQueue:
 
         kept = self._first_where(is_lost, self._first, self.max_offset)
         if kept * ENTRY_SIZE >= self._written_offset and is_known is None:
-            del self._pending[kept * ENTRY_SIZE - self._written_offset :]
+            self._keep_pending(kept * ENTRY_SIZE - self._written_offset)
         else:
-            self._pending.clear()
+            self._keep_pending(0)
             self._go_back(kept * ENTRY_SIZE)
         self._note_last()
 
@@ -262,13 +306,23 @@ class ConsumeQueue:
 
     def _go_back(self, offset: int) -> None:
         """Leaves zeros after `offset`, so that nobody takes the old entries for new ones."""
+        self._backlog.unsynced[self] = None
         self._segments.cut(offset)
         self._written_offset = offset
         # Of a file that was cut nothing is known to be durable.
         self._synced_offset = min(self._synced_offset, self._segments.start_of(offset) - ENTRY_SIZE)
         self.min_offset = min(self.min_offset, offset // ENTRY_SIZE)
 
+    def _keep_pending(self, size: int) -> None:
+        """Forgets the entries in memory but for the first `size` bytes of them."""
+        self._backlog.entries -= (len(self._pending) - size) // ENTRY_SIZE
+        del self._pending[size:]
+        if not size:
+            self._backlog.unwritten.pop(self, None)
+
     def _write(self, offset: int, data: bytes) -> None:
+        if data:
+            self._backlog.unsynced[self] = None
         start = 0
         while start < len(data):
             at = offset + start

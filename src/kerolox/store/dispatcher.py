@@ -1,6 +1,7 @@
 """Follows the commit log: an entry in the queue, the keys in the index, a wake-up for who waits."""
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
 
 from kerolox.message import sysflag
@@ -53,9 +54,10 @@ class Dispatcher:
     def load(self, offset: int) -> None:
         self.offset = offset
 
-    def follow(self, end_offset: int) -> None:
-        """Dispatches the log up to `end_offset`, which is the end of a record."""
-        while self.offset < end_offset:
+    def follow(self, end_offset: int, *, size_max: int = sys.maxsize) -> None:
+        """Dispatches the log up to `end_offset`, which is the end of a record, or a little more than `size_max`."""
+        stop_offset = min(end_offset, self.offset + size_max)
+        while self.offset < stop_offset:
             damage = self.damages.get(self.offset)
             if damage is not None:
                 self.offset = damage.end_offset
@@ -81,14 +83,7 @@ class Dispatcher:
 
     def dispatch(self, record: Peek) -> None:
         """Makes one record known; doing so again changes nothing."""
-        if sysflag.is_queued(record.sys_flag):
-            tags_code = record.tags_code
-            if record.topic == SCHEDULE_TOPIC:
-                level = java_int(find(record.properties, DELAY_MARK))
-                if level is not None and level > 0:
-                    level = min(level, self._delay_level_max)
-                    tags_code = due_timestamp(self._delay_levels, level, record.store_timestamp)
-            self._enter(record, tags_code)
+        self.enter(record)
         if self._index is not None and sysflag.transaction_type(record.sys_flag) != sysflag.ROLLBACK:
             keys = [key for key in (record.unique_key, *record.keys.split(b" ")) if key]
             tag = find(record.properties, TAGS_MARK)
@@ -100,6 +95,17 @@ class Dispatcher:
         self.offset = record.physical_offset + record.size
         self.timestamp = record.store_timestamp
         self._arrivals.notify(record.topic, record.queue_id)
+
+    def enter(self, record: Peek) -> None:
+        """Gives a record its entry in the queue, and no more."""
+        if sysflag.is_queued(record.sys_flag):
+            tags_code = record.tags_code
+            if record.topic == SCHEDULE_TOPIC:
+                level = java_int(find(record.properties, DELAY_MARK))
+                if level is not None and level > 0:
+                    level = min(level, self._delay_level_max)
+                    tags_code = due_timestamp(self._delay_levels, level, record.store_timestamp)
+            self._enter(record, tags_code)
 
     def _enter(self, record: Peek, tags_code: int) -> None:
         deleted = self._deleted

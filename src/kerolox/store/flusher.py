@@ -17,15 +17,27 @@ log = logging.getLogger(__name__)
 class Flusher(Service):
     """Syncs when somebody waits, and every `interval_seconds` if nobody does.
 
+    With `unsynced_size_min` less than so many bytes wait for `thorough_seconds`, counted from the last sync.
+
     While a sync is under way the next ones gather, so that a thousand senders share one. A sync that fails is the
     last: what the disk then holds cannot be known, and `failure` says so.
     """
 
     def __init__(
-        self, commit_log: CommitLog, *, interval_seconds: float, on_durable: Callable[[], None] = lambda: None
+        self,
+        commit_log: CommitLog,
+        *,
+        interval_seconds: float,
+        thorough_seconds: float = 0,
+        unsynced_size_min: int = 0,
+        on_durable: Callable[[], object] = lambda: None,
     ) -> None:
         self._log = commit_log
         self._interval_seconds = interval_seconds
+        self._unsynced_size_min = unsynced_size_min
+        # So many intervals pass before a little is synced, too.
+        self._rounds_max = max(1, round(thorough_seconds / interval_seconds)) if interval_seconds else 1
+        self._rounds = 0
         self._on_durable = on_durable
         self._syncing = asyncio.Lock()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -59,9 +71,20 @@ class Flusher(Service):
                 async with asyncio.timeout(self._interval_seconds):
                     await self._wanted.wait()
             except TimeoutError:
-                pass
+                self._rounds += 1
+                if self._is_little and self._rounds < self._rounds_max:
+                    continue
+            self._rounds = 0
             self._wanted.clear()
             await self.flush()
+
+    @property
+    def _is_little(self) -> bool:
+        return self._log.end_offset - self.durable_offset < self._unsynced_size_min
+
+    def wake(self) -> None:
+        """Has the log synced soon, though nobody waits for it."""
+        self._wanted.set()
 
     async def flush(self) -> None:
         """Makes durable what is written now, and wakes those who waited for it."""

@@ -13,11 +13,13 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
 from kerolox.runtime.files import Disk, File
-from kerolox.store.errors import StoreDamaged
+from kerolox.store.errors import StoreDamaged, SyncFailed
+from kerolox.store.syncing import sync_directory, sync_file
 
 HEADER = struct.Struct(">qqqqii")
 SLOT = struct.Struct(">i")
@@ -31,6 +33,8 @@ _RUN_PAGES = 256
 # Chains are followed backwards; what lies shortly before an entry is often next, and costs nothing to read along.
 _BLOCK_ENTRIES = 4096 // ENTRY.size
 _SCAN_ENTRIES = 65536
+# Whoever follows a chain can let others have their turn after so many.
+_WALK_ENTRIES = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,9 @@ class IndexFile:
         self._first_pending = header.next_entry
         self._flush: FileFlush | None = None
         self._header_flushed = replace(header)
+        # Why it can no longer be known what the disk has of this file.
+        self.failure: SyncFailed | None = None
+        self._is_closed = False
 
     @classmethod
     def open(cls, disk: Disk, path: Path, shape: IndexShape) -> Self:
@@ -202,17 +209,21 @@ class IndexFile:
 
     def find(self, key_hash: int, count_max: int, begin_timestamp: int, end_timestamp: int) -> list[int]:
         """Returns where messages of this hash lie, the newest first, whose second is in the span of time."""
-        found: list[int] = []
-        if count_max <= 0:
-            return found
-        for entry_hash, physical_offset, timestamp in self._chain(key_hash):
+        found = (offset for offset in self.walk(key_hash, begin_timestamp, end_timestamp) if offset is not None)
+        return list(islice(found, max(0, count_max)))
+
+    def walk(self, key_hash: int, begin_timestamp: int, end_timestamp: int) -> Iterator[int | None]:
+        """Yields the same one by one, and None after many entries that were not asked for.
+
+        A key that is used a lot has a long chain, of which an old span of time is the far end.
+        """
+        for number, (entry_hash, physical_offset, timestamp) in enumerate(self._chain(key_hash), 1):
             if entry_hash == key_hash and begin_timestamp <= timestamp <= end_timestamp:
-                found.append(physical_offset)
-                if len(found) >= count_max:
-                    break
+                yield physical_offset
             if timestamp < begin_timestamp:
-                break
-        return found
+                return
+            if number % _WALK_ENTRIES == 0:
+                yield None
 
     def has(self, key_hash: int, physical_offset: int) -> bool:
         """Returns whether this very entry is there; only those at that offset or after it are looked at."""
@@ -241,6 +252,9 @@ class IndexFile:
                 entry = ENTRY.unpack_from(self.pending, (number - self._first_pending) * ENTRY.size)
             else:
                 if number < block_first:
+                    if self._is_closed:
+                        # It was deleted while somebody followed the chain.
+                        return
                     block_first = max(1, number - _BLOCK_ENTRIES + 1)
                     block = self._read_entries(block_first, number + 1)
                     if not block:
@@ -284,13 +298,17 @@ class IndexFile:
             self._file.write(HEADER.size + first * SLOT.size, _swapped(data))
 
     def sync(self, header: IndexHeader) -> None:
-        """Makes what was written durable, then the header that tells of it."""
-        if not self._is_named:
-            self._disk.sync(self.path.parent)
-            self._is_named = True
-        self._file.sync()
-        self._file.write(0, header.encode())
-        self._file.sync()
+        """Makes what was written durable, then the header that tells of it; SyncFailed, for good, if it may not be."""
+        try:
+            if not self._is_named:
+                sync_directory(self._disk, self.path.parent)
+                self._is_named = True
+            sync_file(self._file)
+            self._file.write(0, header.encode())
+            sync_file(self._file)
+        except SyncFailed as failure:
+            self.failure = failure
+            raise
         self._header_flushed = header
 
     def seal(self) -> bool:
@@ -349,10 +367,11 @@ class IndexFile:
         self.restore()
 
     def close(self) -> None:
+        self._is_closed = True
         self._file.close()
 
     def remove(self) -> None:
-        self._file.close()
+        self.close()
         self._disk.remove(self.path)
 
     def _entry(self, number: int) -> tuple[int, int, int, int]:
@@ -383,7 +402,9 @@ class FileFlush:
         self.is_done = False
 
     def run(self) -> None:
-        """Returns when all is durable; OSError, and the next flush does it again, if it is not."""
+        """Returns when all is durable; OSError, and the next flush does it again, or SyncFailed, and none does."""
+        if self._file.failure is not None:
+            raise self._file.failure
         self._file.write_slots(self.pages)
         self._file.sync(self._header)
         self.is_done = True

@@ -1,7 +1,8 @@
 """The key index: where in the log the messages with a certain key lie."""
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from kerolox.message.tags import key_hash
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
-from kerolox.store.errors import StoreDamaged
+from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.index_file import ENTRY, HEADER, FileFlush, IndexFile, IndexHeader, IndexShape, WrongShape
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class KeyIndex:
         self._shape = shape or IndexShape()
         self._pending_size_max = pending_max * ENTRY.size
         self._files: list[IndexFile] = []
+        # Why it can no longer be known what is durable; no flush succeeds then.
+        self.failure: SyncFailed | None = None
 
     def load(self, checkpoint_timestamp: int | None = None) -> list[str]:
         """Opens the files that are there, and returns what was wrong with those it dropped.
@@ -102,15 +105,40 @@ class KeyIndex:
 
         Only hashes are compared, so that records with other keys may be among them; and times only by the second.
         """
-        hashed = key_hash(topic, key)
+        walk = self.walk(topic, key, count_max, begin_timestamp, end_timestamp)
+        return [offset for offset in walk if offset is not None]
+
+    async def search(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> list[int]:
+        """Returns the same, and lets others have their turn while it looks for it."""
         found: list[int] = []
-        for file in reversed(self._files):
+        for offset in self.walk(topic, key, count_max, begin_timestamp, end_timestamp):
+            if offset is None:
+                await asyncio.sleep(0)
+            else:
+                found.append(offset)
+        return found
+
+    def walk(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> Iterator[int | None]:
+        """Yields the same one by one, and None where others should have their turn; files may be deleted then."""
+        hashed = key_hash(topic, key)
+        left = count_max
+        for file in self._files[::-1]:
+            if left <= 0:
+                return
             header = file.header
             if _may_hold(header, begin_timestamp, end_timestamp):
-                found += file.find(hashed, count_max - len(found), begin_timestamp, end_timestamp)
-            if header.begin_timestamp < begin_timestamp or len(found) >= count_max:
-                break
-        return found
+                for offset in file.walk(hashed, begin_timestamp, end_timestamp):
+                    yield offset
+                    if offset is not None:
+                        left -= 1
+                        if left == 0:
+                            return
+            if header.begin_timestamp < begin_timestamp:
+                return
 
     def flush(self) -> "IndexFlush":
         """Writes all entries, and returns what is left to be done to make the index durable.
@@ -125,7 +153,7 @@ class KeyIndex:
                     flushes.append(flush)
                 elif file is not self._files[-1]:
                     file.seal()
-        return IndexFlush(flushes, self.end_timestamp)
+        return IndexFlush(self, flushes, self.end_timestamp)
 
     def delete_before(self, physical_offset: int) -> int:
         """Removes the files whose records all lie before this offset, but never the last; returns how many.
@@ -282,12 +310,23 @@ class IndexRemoval:
 class IndexFlush:
     """What makes the index durable once its entries are written."""
 
-    def __init__(self, flushes: list[FileFlush], end_timestamp: int) -> None:
+    def __init__(self, index: KeyIndex, flushes: list[FileFlush], end_timestamp: int) -> None:
+        self._index = index
         self._flushes = flushes
         self._end_timestamp = end_timestamp
 
     def run(self) -> int:
-        """Returns up to when the index is durable then, for the checkpoint; OSError if it is not."""
-        for flush in self._flushes:
-            flush.run()
+        """Returns up to when the index is durable then, for the checkpoint; OSError if it is not.
+
+        SyncFailed if that cannot be known any more, now and at every later flush: a second sync would succeed and
+        mean nothing.
+        """
+        if self._index.failure is not None:
+            raise self._index.failure
+        try:
+            for flush in self._flushes:
+                flush.run()
+        except SyncFailed as failure:
+            self._index.failure = failure
+            raise
         return self._end_timestamp

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kerolox.runtime.files import Disk
-from kerolox.store.consume_queue import ConsumeQueue, Entry
+from kerolox.store.consume_queue import Backlog, ConsumeQueue, Entry
 from kerolox.store.segments import Segments, Sync
 
 _UNIT = struct.Struct(">hqqh")
@@ -171,8 +171,8 @@ class ExtendedQueue(ConsumeQueue):
 
     __slots__ = ("_disk", "ext")
 
-    def __init__(self, segments: Segments, ext: QueueExt, disk: Disk) -> None:
-        super().__init__(segments)
+    def __init__(self, segments: Segments, ext: QueueExt, disk: Disk, backlog: Backlog | None = None) -> None:
+        super().__init__(segments, backlog)
         self._disk = disk
         self.ext = ext
 
@@ -213,6 +213,8 @@ class ExtendedQueue(ConsumeQueue):
     def cut(self, physical_offset: int, is_known: Callable[[int, Entry], bool] | None = None) -> None:
         super().cut(physical_offset, is_known)
         self._cut_ext()
+        if not self.is_durable:
+            self._backlog.unsynced[self] = None
 
     def delete_before(self, physical_offset: int) -> None:
         super().delete_before(physical_offset)

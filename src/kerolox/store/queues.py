@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kerolox.store.consume_queue import ENTRY_SIZE, ConsumeQueue
+from kerolox.store.consume_queue import ENTRY_SIZE, Backlog, ConsumeQueue
 from kerolox.store.errors import NotStorable
 from kerolox.store.queue_ext import ExtendedQueue, QueueExt
 from kerolox.store.segments import OpenFiles, Segments
@@ -35,6 +35,7 @@ class Queues:
         self._directory = directory
         self._segment_size = segment_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self.backlog = Backlog()
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(self._queues.values())
@@ -86,6 +87,7 @@ class Queues:
         queue = self._queues.pop((topic, queue_id), None)
         if queue is not None:
             queue.forget()
+            self.backlog.forget(queue)
         return renamed
 
     def sweep(self, directories: Sequence[Path]) -> None:
@@ -107,13 +109,24 @@ class Queues:
         if topics:
             disk.sync(self._directory)
 
+    def flush(self) -> None:
+        """Writes what is pending in all queues; OSError if some of it stays pending."""
+        failures = []
+        for queue in list(self.backlog.unwritten):
+            try:
+                queue.flush()
+            except OSError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
         place = Path(topic, str(queue_id))
         segments = Segments(self._files, self._directory / place, self._segment_size, is_sparse=True)
         if self._ext_directory is None:
-            return ConsumeQueue(segments)
+            return ConsumeQueue(segments, self.backlog)
         units = Segments(self._files, self._ext_directory / place, self._ext_segment_size, is_sparse=True)
-        return ExtendedQueue(segments, QueueExt(units), self._files.disk)
+        return ExtendedQueue(segments, QueueExt(units), self._files.disk, self.backlog)
 
 
 def check_name(topic: str, queue_id: int) -> None:

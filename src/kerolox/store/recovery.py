@@ -31,11 +31,15 @@ class Recovered:
     """The end of the log, and what was wrong with it."""
 
     end_offset: int
+    # Where reading began.
+    start_offset: int = 0
     records: int = 0
     # Between good records: neither served nor cut.
     damages: list[Damage] = field(default_factory=list)
     # After the last good record: cut.
     torn: Damage | None = None
+    # Why the index cannot follow for now, as when the disk has no room for another file of it.
+    lag: OSError | None = None
 
 
 def recover(
@@ -60,9 +64,20 @@ def recover(
         for queue in queues:
             queue.cut(start, partial(_is_known, segments))
     scan = Scan(segments)
-    recovered = Recovered(start)
-    for record, _ in scan.records(start):
-        dispatcher.dispatch(record)
+    recovered = Recovered(start, start)
+    lag_offset = 0
+    for record, offset in scan.records(start):
+        if recovered.lag is None:
+            try:
+                dispatcher.dispatch(record)
+            except OSError as error:
+                # If it is the queue that cannot follow, this fails too: without its entries there is nothing to serve.
+                dispatcher.enter(record)
+                log.error("the key index cannot follow the commit log at %d: %s", offset, error)
+                recovered.lag, lag_offset = error, offset
+        else:
+            # The index takes records in their order, and so none after one that it lacks.
+            dispatcher.enter(record)
         recovered.records += 1
         if recovered.records % _RECORDS_BETWEEN_FLUSHES == 0:
             for queue in queues:
@@ -78,10 +93,8 @@ def recover(
         queue.delete_before(segments.first_offset)
     if index is not None and index.end_physical_offset >= recovered.end_offset:
         index.cut(recovered.end_offset)
-    for damage in recovered.damages:
-        log.error("no record from %d to %d of the commit log: %s", *damage)
     dispatcher.damages = {damage.offset: damage for damage in recovered.damages}
-    dispatcher.load(recovered.end_offset)
+    dispatcher.load(recovered.end_offset if recovered.lag is None else lag_offset)
     return recovered
 
 

@@ -34,6 +34,8 @@ class Scan:
         self._segments = segments
         self._chunk = b""
         self._chunk_offset = 0
+        # After these, by the start of their file, nothing was ever written.
+        self._data_ends: dict[int, int] = {}
         # The end of the last good record, or of the blank after it.
         self.end_offset = 0
         # Between good records; never served, never cut.
@@ -44,6 +46,8 @@ class Scan:
     def records(self, offset: int) -> Iterator[tuple[Peek, int]]:
         """Yields what is in each record from `offset` on, and where it lies."""
         self.end_offset = offset
+        starts = [start for start in self._segments.starts if start >= self._segments.start_of(offset)]
+        self._data_ends = {start: self._segments.data_end(start) for start in starts}
         while offset < self._segments.end_offset:
             found = self.record_at(offset)
             if isinstance(found, Peek):
@@ -85,7 +89,7 @@ class Scan:
     def _next_good(self, offset: int) -> int | None:
         """Returns where the next good record after `offset` begins."""
         at = offset + 1
-        while at < self._segments.end_offset:
+        while (at := self._skip(at)) < self._segments.end_offset:
             chunk = self._bytes(at, min(_CHUNK_SIZE, self._segments.room_after(at)))
             position = 0
             while (position := _first(chunk, position)) >= 0:
@@ -98,9 +102,18 @@ class Scan:
             at += max(step, 1)
         return None
 
+    def _skip(self, at: int) -> int:
+        """Returns where to go on reading: what was reserved for later, and never written, has only zeros."""
+        segments = self._segments
+        while at < segments.end_offset:
+            if at < self._data_ends.get(segments.start_of(at), segments.end_offset):
+                break
+            at += segments.room_after(at)
+        return at
+
     def _note_torn(self, offset: int, reason: str) -> None:
         at, end = offset, offset
-        while at < self._segments.end_offset:
+        while (at := self._skip(at)) < self._segments.end_offset:
             piece = self._segments.read(at, _CHUNK_SIZE)
             if any(piece):
                 end = at + len(piece.rstrip(b"\0"))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from kerolox.runtime.files import Disk, File
 from kerolox.store.errors import StoreDamaged, SyncFailed
+from kerolox.store.preparation import Preparation
+from kerolox.store.syncing import OUT_OF_DESCRIPTORS, sync_directory, sync_file
 
 NAME_DIGITS = 20
 
@@ -31,10 +33,26 @@ class OpenFiles:
         file = self._files.get(path)
         if file is None:
             self._make_room()
-            file = self._files[path] = self.disk.open(path, create=create)
+            file = self._files[path] = self._open(path, create=create)
         else:
             self._files.move_to_end(path)
         return file
+
+    def _open(self, path: Path, *, create: bool) -> File:
+        while True:
+            try:
+                return self.disk.open(path, create=create)
+            except OSError as error:
+                # Sockets take descriptors too, so that there may be fewer than were hoped for.
+                if error.errno not in OUT_OF_DESCRIPTORS or not self.shed():
+                    raise
+
+    def shed(self) -> bool:
+        """Closes half of the files that nobody holds, those unused for longest; False if there are none."""
+        idle = [path for path, file in self._files.items() if file not in self._held]
+        for path in idle[: (len(idle) + 1) // 2]:
+            self.forget(path)
+        return bool(idle)
 
     def hold(self, path: Path) -> File:
         """Returns a file that stays open until it is released, whoever else comes."""
@@ -88,6 +106,8 @@ class Segments:
         self._paths: dict[int, Path] = {}
         # Directories with names in them that a power cut may take.
         self._unsynced: tuple[Path, ...] = ()
+        # The next file, while it is being made.
+        self._preparation: Preparation | None = None
 
     def load(self) -> None:
         """Finds the files that are there; StoreDamaged if one has another size, or one is missing in between."""
@@ -138,6 +158,10 @@ class Segments:
         start = self.start_of(offset)
         return self._files.get(self._path(start)).read(offset - start, min(size, self.room_after(offset)))
 
+    def data_end(self, start: int) -> int:
+        """Returns an offset after which the file that begins at `start` was never written, and has only zeros."""
+        return start + min(self._files.get(self._path(start)).data_end(), self.segment_size)
+
     def write(self, offset: int, data: bytes) -> None:
         """Writes within the file that holds `offset`, which must be there."""
         assert self.first_offset <= offset < self.end_offset
@@ -150,25 +174,56 @@ class Segments:
 
         OSError, and no file, if there is no room for it; SyncFailed if it might not survive a power cut.
         """
+        if self._is_sparse:
+            self._extend_sparse(self.start_of(offset))
+            return
+        while True:
+            preparation = self.prepare(offset)
+            preparation.run()
+            try:
+                self.adopt(preparation)
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS or not self.shed():
+                    raise
+            else:
+                return
+
+    def prepare(self, offset: int) -> Preparation:
+        """Returns what makes the same file in a thread, to be adopted afterwards; always the same one until it is."""
         start = self.start_of(offset)
+        assert not self._is_sparse
+        assert not self._starts or start == self.end_offset
+        if self._preparation is None:
+            self._preparation = Preparation(self._disk, self._path(start), start, self.segment_size)
+        assert self._preparation.start == start
+        return self._preparation
+
+    def adopt(self, preparation: Preparation) -> None:
+        """Takes a file into use that was made, unless it is already; otherwise raises what `extend` would."""
+        if preparation is self._preparation:
+            self._preparation = None
+            if preparation.is_done:
+                self._starts.append(preparation.start)
+        if preparation.failure is not None:
+            raise preparation.failure
+
+    def shed(self) -> bool:
+        """Closes files that can be opened again; False if there are none."""
+        return self._files.shed()
+
+    def _extend_sparse(self, start: int) -> None:
         assert not self._starts or start == self.end_offset
         if not self._starts:
-            self._disk.make_directory(self.directory)
+            self._disk.make_directory(self.directory, is_durable=False)
         file = self._files.get(self._path(start), create=True)
         try:
-            # Nothing is left of one that could not be removed.
+            # Nothing is left of one that could not be removed. No room is reserved: what is lost is made again.
             file.truncate(0)
-            # Room is reserved for what must not fail later; a queue for which there is none is made again.
-            if self._is_sparse:
-                file.truncate(self.segment_size)
-            else:
-                file.allocate(self.segment_size)
+            file.truncate(self.segment_size)
         except OSError:
             self._remove(start)
             raise
-        if not self._is_sparse:
-            Sync([file], self._disk, (self.directory,)).run()
-        elif not self._starts:
+        if not self._starts:
             # A queue's directory may be new, and so may be its topic's.
             self._unsynced = (self.directory, self.directory.parent, self.directory.parent.parent)
         else:
@@ -262,7 +317,8 @@ class Segments:
         size = file.size()
         if size >= self.segment_size:
             return False
-        return not any(any(file.read(at, _CHUNK_SIZE)) for at in range(0, size, _CHUNK_SIZE))
+        chunks = (file.read(at, min(_CHUNK_SIZE, size - at)) for at in range(0, size, _CHUNK_SIZE))
+        return all(chunk == bytes(len(chunk)) for chunk in chunks)
 
     def _remove(self, start: int) -> None:
         path = self._path(start)
@@ -298,14 +354,32 @@ class Sync:
         self.failure: SyncFailed | None = None
         self._disk = disk
 
-    def run(self) -> None:
-        """SyncFailed if it is not known what survived; doing it again would not tell."""
+    def run(self, named: set[Path] | None = None) -> None:
+        """SyncFailed if it is not known what survived; doing it again would not tell. OSError if it would.
+
+        Directories in `named` were synced a moment ago, for another sync that was held at the same time.
+        """
         try:
             for file in self.files:
-                file.sync()
+                sync_file(file)
             for directory in self.directories:
-                self._disk.sync(directory)
-        except OSError as error:
-            self.failure = SyncFailed(f"a sync has failed: {error}")
-            raise self.failure from error
+                if named is None or directory not in named:
+                    sync_directory(self._disk, directory)
+        except SyncFailed as failure:
+            self.failure = failure
+            raise
+        if named is not None:
+            named.update(self.directories)
         self.is_done = True
+
+
+def run_all(syncs: Sequence[Sync]) -> list[OSError | SyncFailed]:
+    """Runs syncs that were held at the same time, all of them whatever fails, and returns what did."""
+    named: set[Path] = set()
+    failures: list[OSError | SyncFailed] = []
+    for sync in syncs:
+        try:
+            sync.run(named)
+        except (OSError, SyncFailed) as error:
+            failures.append(error)
+    return failures

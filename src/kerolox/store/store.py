@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import logging
-import os
-import struct
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from kerolox.message.errors import RecordError
 from kerolox.runtime.clock import Clock, SystemClock
@@ -17,7 +15,9 @@ from kerolox.store.arrivals import Arrivals
 from kerolox.store.behind import Behind
 from kerolox.store.checkpoint import Checkpoint
 from kerolox.store.commit_log import Appended, CommitLog, Draft
-from kerolox.store.configuration import FlushDiskType, StoreConfig
+from kerolox.store.configuration import PAGE_SIZE, FlushDiskType, StoreConfig
+from kerolox.store.damages import FILE_NAME as DAMAGES_NAME
+from kerolox.store.damages import Damages
 from kerolox.store.delays import parse_levels
 from kerolox.store.deleted_topics import DELETED_TOPICS, DeletedTopics
 from kerolox.store.dispatcher import Dispatcher
@@ -25,7 +25,8 @@ from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOn
 from kerolox.store.flusher import Flusher
 from kerolox.store.index_file import IndexShape
 from kerolox.store.key_index import KeyIndex
-from kerolox.store.lock import take_lock
+from kerolox.store.lock import Lock, take_lock
+from kerolox.store.preparer import Preparer
 from kerolox.store.queues import Queues, check_name
 from kerolox.store.reader import Reader
 from kerolox.store.recovery import Recovered, recover
@@ -35,12 +36,8 @@ from kerolox.store.topics import Topics
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-# Size, magic and physical offset of a record.
-_HEAD = struct.Struct(">II20xq")
-# A reader that finds nothing it wants comes back after so many entries, and others have their turn.
-_ENTRIES_READ_MAX = 800
+# So much of the log is dispatched at once after queues or index could not follow, and others have their turn.
+_CATCH_UP_SIZE = 2 * 1024 * 1024
 
 
 class Store(Service):
@@ -66,12 +63,19 @@ class Store(Service):
             shape = IndexShape(config.max_hash_slot_num, config.max_index_num)
             self.index = KeyIndex(self._disk, root / "index", self._clock, shape=shape)
         self.checkpoint = Checkpoint(self._disk, root / "checkpoint")
+        self.damages = Damages(self._disk, root / DAMAGES_NAME)
         self.arrivals = Arrivals()
         levels = parse_levels(config.message_delay_level)
         self._deleted = DeletedTopics(self._disk, root / "config" / DELETED_TOPICS)
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.arrivals, levels, self._deleted)
-        interval = config.flush_interval_commit_log / 1000
-        self.flusher = Flusher(self.log, interval_seconds=interval, on_durable=self._follow)
+        self.flusher = Flusher(
+            self.log,
+            interval_seconds=config.flush_interval_commit_log / 1000,
+            thorough_seconds=config.flush_commit_log_thorough_interval / 1000,
+            unsynced_size_min=config.flush_commit_log_least_pages * PAGE_SIZE,
+            on_durable=self._follow,
+        )
+        self.preparer = Preparer(self._segments, self.log, self._clock, on_sync_failed=self.flusher.fail)
         self.behind = Behind(
             self.dispatcher,
             self.flusher,
@@ -80,6 +84,8 @@ class Store(Service):
             self.checkpoint,
             self._clock,
             interval_seconds=config.flush_interval_consume_queue / 1000,
+            thorough_seconds=config.flush_consume_queue_thorough_interval / 1000,
+            unsynced_size_max=config.flush_consume_queue_least_pages * PAGE_SIZE,
             follow=self._follow,
         )
         self.reader = Reader(self.log, self.queues, self.index, config)
@@ -87,7 +93,7 @@ class Store(Service):
             config, self._disk, self._clock, self.log, self.queues, self.index, self.behind, self._deleted
         )
         self._abort = root / "abort"
-        self._lock: int | None = None
+        self._lock: Lock | None = None
         self._is_open = False
         # Why queues or index cannot follow the log for now.
         self._lag: Exception | None = None
@@ -120,6 +126,8 @@ class Store(Service):
             self._disk.write(self._abort, b"")
             self._disk.sync(root)
         self._segments.load()
+        # A process that was killed may have made a file, and not come to sync its name.
+        self._disk.sync(self.config.commit_log_directory)
         self._deleted.load()
         self.queues.load()
         self.topics.load()
@@ -137,7 +145,10 @@ class Store(Service):
         self.log.load(recovered.end_offset)
         self.log.sync(self._segments.first_offset, recovered.end_offset)
         self.flusher.load(recovered.end_offset)
-        self.reader.damages = recovered.damages
+        self._lag = recovered.lag
+        self.damages.load()
+        self.damages.note(recovered.damages, first_offset=self._segments.first_offset, read_from=recovered.start_offset)
+        self.reader.damages = self.damages.known
         self._queue_offsets.update({key: queue.max_offset for key, queue in self.queues.items()})
         self._is_open = True
         log.info("opened %s: log up to %d, %d queues", root, self.log.end_offset, len(self.queues))
@@ -167,6 +178,7 @@ class Store(Service):
             return
         self._is_open = False
         try:
+            await self.preparer.close()
             await self.flusher.close()
             await self.behind.flush()
             is_clean = self.flusher.failure is None and self.dispatcher.offset == self.log.end_offset
@@ -182,13 +194,13 @@ class Store(Service):
         try:
             if self.index is not None:
                 self.index.close()
-        except OSError as error:
+        except (OSError, SyncFailed) as error:
             log.error("the key index was not closed cleanly: %s", error)
         finally:
             self.checkpoint.close()
             self._files.close()
             if self._lock is not None:
-                os.close(self._lock)
+                self._lock.release()
                 self._lock = None
 
     def append_offset(self, topic: str, queue_id: int) -> int:
@@ -211,15 +223,21 @@ class Store(Service):
         appended = await future
         if self.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
             return appended, True
+        if not draft.is_awaited:
+            # Its sender does not wait, but readers do: they see it when it is durable.
+            self.flusher.wake()
+            return appended, True
         timeout = self.config.sync_flush_timeout / 1000
         return appended, await self.flusher.wait(appended.end_offset, timeout_seconds=timeout)
 
-    def _append_gathered(self) -> None:
+    def _append_gathered(self, no_file: OSError | None = None) -> None:
+        if self.preparer.is_due and no_file is None and self._awaits_file():
+            return
         gathered, self._gathered = self._gathered, []
         appended: list[Appended] = []
         failure: Exception = StoreFull("the disk has no room for another file of the commit log")
         try:
-            appended = self._append([draft for draft, _ in gathered])
+            appended = self._append([draft for draft, _ in gathered], no_file)
         except Exception as error:
             # Whatever it is, those who wait must learn of it.
             failure = error
@@ -230,13 +248,27 @@ class Store(Service):
             if not future.done():
                 future.set_exception(failure)
 
+    def _awaits_file(self) -> bool:
+        """Has the next file of the log made; True if what was gathered is appended only when that is done."""
+        if not self._is_open or self.flusher.failure is not None:
+            return False
+        is_needed = not self.log.has_room(sum(len(draft.records) for draft, _ in self._gathered))
+        preparing = self.preparer.begin(is_needed=is_needed)
+        if is_needed and preparing is not None:
+            preparing.add_done_callback(self._go_on)
+        return is_needed
+
+    def _go_on(self, preparing: asyncio.Task[OSError | None]) -> None:
+        is_ended = not preparing.cancelled() and preparing.exception() is None
+        self._append_gathered(preparing.result() if is_ended else OSError("the next file was not made"))
+
     def append(self, drafts: Sequence[Draft]) -> list[Appended]:
         """Appends drafts with as few writes as possible; fewer places than drafts come back if the disk is full."""
         for draft in drafts:
             self._check(draft)
         return self._append(drafts)
 
-    def _append(self, drafts: Sequence[Draft]) -> list[Appended]:
+    def _append(self, drafts: Sequence[Draft], no_file: OSError | None = None) -> list[Appended]:
         if not self._is_open:
             raise StoreReadOnly("the store is not open")
         if self.flusher.failure is not None:
@@ -250,7 +282,7 @@ class Store(Service):
         wanted: dict[tuple[str, int], int] = {}
         queue_offsets = [self._next_offset(draft, wanted) for draft in drafts]
         try:
-            appended = self.log.append(drafts, queue_offsets, self._clock.millis())
+            appended = self.log.append(drafts, queue_offsets, self._clock.millis(), no_file)
         except OSError as error:
             self.retention.note(error)
             raise StoreFull(f"the commit log could not be written: {error}") from error
@@ -281,16 +313,26 @@ class Store(Service):
         wanted[key] = offset + len(draft.starts)
         return offset
 
-    def _follow(self) -> None:
-        """Shows readers what they may see: under SYNC_FLUSH nothing that a power cut could take back."""
+    def _follow(self) -> bool:
+        """Shows readers what they may see: under SYNC_FLUSH nothing that a power cut could take back.
+
+        True if more could be shown at once, but others should have their turn.
+        """
         is_sync = self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         try:
-            self.dispatcher.follow(self.flusher.durable_offset if is_sync else self.log.end_offset)
+            end_offset = self.flusher.durable_offset if is_sync else self.log.end_offset
+            # What was left behind for want of room may be much.
+            self.dispatcher.follow(end_offset, size_max=sys.maxsize if self._lag is None else _CATCH_UP_SIZE)
+            if self.queues.backlog.entries > self.config.queue_entries_pending_max:
+                self.queues.flush()
         except (OSError, RecordError, StoreError) as error:
             # What is in the log is stored, and is shown when this can be done again.
             if self._lag is None:
                 log.error("queues and index cannot follow the commit log at %d: %s", self.dispatcher.offset, error)
             self._lag = error
             self.retention.note(error)
-        else:
-            self._lag = None
+            return False
+        if self.dispatcher.offset < end_offset:
+            return True
+        self._lag = None
+        return False

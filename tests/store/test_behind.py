@@ -1,0 +1,250 @@
+"""Queues are written behind the log: often, but synced more rarely, many at once, and the idle ones not at all."""
+
+import asyncio
+import errno
+import threading
+
+import pytest
+
+from kerolox.runtime.clock import ManualClock
+from kerolox.store.checkpoint import Checkpoint
+from kerolox.store.errors import StoreFull, StoreReadOnly
+from kerolox.store.store import Store
+from tests.store.disks import SimulatedDisk
+from tests.store.stores import ROOT, all_records, config, draft, new_store, opened, put, run, without_threads
+
+LARGE = {"mapped_file_size_commit_log": 1024 * 1024, "mapped_file_size_consume_queue": 20 * 10_000}
+
+
+class CountingDisk(SimulatedDisk):
+    """Notes what is synced, and in which thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[str] = []
+        self.threads: set[int] = set()
+
+    def _change(self, kind: str, path: object, *args: object) -> None:  # type: ignore[override]
+        if kind == "sync":
+            self.synced.append(str(path))
+            self.threads.add(threading.get_ident())
+        super()._change(kind, path, *args)  # type: ignore[arg-type]
+
+    def queues_synced(self) -> list[str]:
+        found = [path for path in self.synced if "consumequeue" in path and path.endswith(f"{0:020d}")]
+        self.synced.clear()
+        return found
+
+
+@pytest.fixture
+def disk() -> CountingDisk:
+    return CountingDisk()
+
+
+def new(disk: SimulatedDisk, clock: ManualClock | None = None, **settings: object) -> Store:
+    return opened(disk, config(message_index_enable=False, **(LARGE | settings)), clock)
+
+
+def checkpoint(disk: SimulatedDisk) -> int:
+    found = Checkpoint(disk, ROOT / "checkpoint")
+    found.load()
+    return found.queues_timestamp
+
+
+async def test_a_few_entries_are_written_and_not_synced(disk: CountingDisk) -> None:
+    store = new(disk)
+    put(store, draft(), draft(queue_id=1))
+    disk.synced.clear()
+
+    await store.behind.write()
+
+    assert disk.queues_synced() == []
+    assert disk.content(ROOT / "consumequeue" / "orders" / "1" / f"{0:020d}")[:20] != bytes(20)
+    assert not store.queues.backlog.unwritten
+    await store.behind.flush()
+    assert len(disk.queues_synced()) == 2
+    assert not store.queues.backlog.unsynced
+
+
+async def test_a_queue_of_which_two_pages_were_written_is_synced(disk: CountingDisk) -> None:
+    store = new(disk)
+    for _ in range(10):
+        put(store, *[draft() for _ in range(40)], draft(queue_id=1))
+    await store.behind.write()
+    assert disk.queues_synced() == []
+
+    put(store, *[draft() for _ in range(10)], draft(queue_id=1))
+    await store.behind.write()
+
+    assert disk.queues_synced() == [str(ROOT / "consumequeue" / "orders" / "0" / f"{0:020d}")]
+    put(store, draft())
+    await store.behind.write()
+    assert disk.queues_synced() == []
+
+
+async def test_after_a_while_everything_is_durable_and_the_checkpoint_says_so(disk: CountingDisk) -> None:
+    clock = ManualClock()
+    store = new_store(disk, config(message_index_enable=False, **LARGE), clock)
+    await store.open()
+    running = asyncio.create_task(store.run())
+    put(store, draft())
+    stored = clock.millis()
+
+    for _ in range(58):
+        await clock.advance(1)
+    assert disk.queues_synced() == []
+    assert checkpoint(disk) == 0
+    async with asyncio.timeout(20):
+        while not checkpoint(disk):
+            await clock.advance(1)
+
+    assert checkpoint(disk) == stored
+    assert clock.millis() - stored >= 60_000
+    assert len(disk.queues_synced()) == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await store.close()
+
+
+async def test_many_queues_are_synced_in_few_trips_and_others_have_their_turn(
+    disk: CountingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips, turns = 0, 0
+
+    async def counted(function, *args):  # type: ignore[no-untyped-def]
+        nonlocal trips
+        trips += 1
+        return await asyncio.to_thread(function, *args)
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr("kerolox.store.behind.in_thread", counted)
+    store = new(disk)
+    put(store, *[draft(queue_id=number) for number in range(1000)])
+    disk.synced.clear()
+    others = asyncio.create_task(take_turns())
+
+    await store.behind.flush()
+
+    others.cancel()
+    assert len(disk.queues_synced()) == 1000
+    # Sixteen for the queues, and one for the checkpoint.
+    assert trips == 17
+    assert turns >= 60
+    await store.close()
+
+
+async def test_a_directory_is_synced_once_for_all_queues_of_a_trip(disk: CountingDisk) -> None:
+    store = new(disk)
+    put(store, *[draft(queue_id=number) for number in range(60)])
+    disk.synced.clear()
+
+    await store.behind.flush()
+
+    assert disk.synced.count(str(ROOT / "consumequeue")) == 1
+    assert disk.synced.count(str(ROOT / "consumequeue" / "orders")) == 1
+    assert disk.synced.count(str(ROOT / "consumequeue" / "orders" / "59")) == 1
+    for left in disk.after_power_cut():
+        again = new(left)
+        assert sum(len(all_records(again, "orders", number)) for number in range(60)) == 60
+
+
+async def test_idle_queues_cost_nothing(disk: CountingDisk) -> None:
+    store = new(disk)
+    put(store, *[draft(queue_id=number) for number in range(200)])
+    await store.behind.flush()
+    before = disk.operations, sum(disk.counts.values())
+
+    await store.behind.write()
+    assert (disk.operations, sum(disk.counts.values())) == before
+    put(store, draft(queue_id=7))
+    await store.behind.write()
+
+    # The record and its entry.
+    assert disk.operations - before[0] == 2
+
+
+async def test_queues_that_cannot_be_written_do_not_fill_the_memory(disk: CountingDisk) -> None:
+    store = new(disk, queue_entries_pending_max=50)
+    put(store, draft())
+    disk.fail("write open truncate", errno.ENOSPC, inside="consumequeue")
+    with pytest.raises(OSError, match="No space"):
+        await store.behind.write()
+
+    put(store, *[draft() for _ in range(49)])
+    put(store, draft())
+    for _ in range(3):
+        with pytest.raises(StoreFull, match="cannot follow"):
+            store.append([draft()])
+    assert store.queues.backlog.entries == 51
+    assert len(all_records(store)) == 51
+    disk.heal()
+    put(store, draft())
+
+    assert len(all_records(store)) == 52
+    assert store.queues.backlog.entries == 1
+
+
+async def test_too_many_entries_in_memory_are_written_at_once(disk: CountingDisk) -> None:
+    store = new(disk, queue_entries_pending_max=50)
+
+    for _ in range(10):
+        put(store, *[draft(queue_id=number) for number in range(20)])
+        assert store.queues.backlog.entries <= 50
+
+    assert sum(len(all_records(store, "orders", number)) for number in range(20)) == 200
+
+
+def test_what_one_queue_fails_at_the_others_do_not(disk: CountingDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_threads(monkeypatch)
+    store = new(disk)
+    put(store, *[draft(queue_id=number) for number in range(5)])
+    disk.fail("sync", errno.EIO, count=1, inside="orders/2")
+    disk.synced.clear()
+
+    with pytest.raises(StoreReadOnly, match="sync has failed"):
+        run(store.behind.flush())
+
+    assert len(disk.queues_synced()) == 5
+    assert list(store.queues.backlog.unsynced) == [store.queues.get("orders", 2)]
+    # It is not known what is durable, and stays so.
+    run(store.behind.flush())
+    assert store.behind.is_lost
+    assert checkpoint(disk) == 0
+
+
+def test_without_descriptors_for_directories_nothing_is_lost(
+    disk: CountingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_threads(monkeypatch)
+    store = new(disk)
+    put(store, draft())
+    run(store.behind.write())
+    disk.fail("sync", errno.EMFILE, count=1, at=1, inside="consumequeue")
+
+    with pytest.raises(OSError, match="Too many open files"):
+        run(store.behind.flush())
+    assert not store.behind.is_lost
+    run(store.behind.flush())
+
+    assert checkpoint(disk) > 0
+    assert len(all_records(new(next(disk.after_power_cut(count=0))))) == 1
+
+
+def test_a_queue_that_is_forgotten_is_not_written(disk: CountingDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_threads(monkeypatch)
+    store = new(disk)
+    put(store, draft(), draft(), draft(queue_id=1))
+    queue = store.queues.get("orders", 0)
+    assert queue is not None
+
+    store.queues.backlog.forget(queue)
+    store.queues.backlog.forget(queue)
+    assert store.queues.backlog.entries == 1
+    run(store.behind.flush())
+
+    assert disk.names(ROOT / "consumequeue" / "orders") == ["1"]
