@@ -17,7 +17,7 @@ from kerolox.store.timer.timer_log import Unit
 
 log = logging.getLogger(__name__)
 
-_COUNT_MAX = 256
+_COUNT_MAX = 128
 _BYTES_MAX = 1024 * 1024
 
 

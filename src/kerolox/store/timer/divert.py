@@ -15,7 +15,7 @@ TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 
 _PRECISIONS = (1000, 500, 200, 100)
 # All names that matter here begin so, and few other messages have it in their properties.
-_ANY_TIMER = b"TIMER_DEL"
+ANY_TIMER: Final = b"TIMER_DEL"
 _DELAY_SEC = mark(names.TIMER_DELAY_SEC)
 _DELAY_MS = mark(names.TIMER_DELAY_MS)
 _DELIVER_MS = mark(names.TIMER_DELIVER_MS)
@@ -37,7 +37,7 @@ def divert(
     many messages are due at that moment already.
     """
     properties = message.properties
-    if _ANY_TIMER not in properties or not _may_be_timed(message):
+    if ANY_TIMER not in properties or not _may_be_timed(message):
         return message
     delay = find(properties, _DELAY)
     if delay.isdigit() and delay.strip(b"0"):

@@ -9,8 +9,8 @@ from kerolox.store.timer.timer_log import TimerLog, Unit
 
 log = logging.getLogger(__name__)
 
-_UNITS_MAX = 2000
-_RECALLS_MAX = 200
+_UNITS_MAX = 1000
+_RECALLS_MAX = 100
 
 
 class Due:

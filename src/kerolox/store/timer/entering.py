@@ -14,7 +14,7 @@ from kerolox.store.timer.wheel import Wheel
 
 log = logging.getLogger(__name__)
 
-_ENTRIES_MAX = 400
+_ENTRIES_MAX = 200
 _BYTES_MAX = 1024 * 1024
 
 

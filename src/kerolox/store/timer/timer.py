@@ -13,7 +13,7 @@ from kerolox.store.store import Store
 from kerolox.store.timer.behind import Progress, TimerBehind
 from kerolox.store.timer.checkpoint import TimerCheckpoint
 from kerolox.store.timer.delivering import Delivering
-from kerolox.store.timer.divert import TIMER_TOPIC, divert, precision
+from kerolox.store.timer.divert import ANY_TIMER, TIMER_TOPIC, divert, precision
 from kerolox.store.timer.due import Due
 from kerolox.store.timer.entering import Entering
 from kerolox.store.timer.metrics import TimerMetrics
@@ -189,12 +189,11 @@ class Timer(Service):
         if self._config.timer_stop_dequeue:
             return False
         if self._due is None:
-            before = self.wheel.read_time
             time = self.wheel.next_due(self._write_time, _SLOTS_MAX)
             if time is None:
                 if self.is_caught_up:
                     self._delivering.forget_before(self.wheel.read_time)
-                return self.wheel.read_time < self._write_time or self.wheel.read_time - before > self.precision
+                return self.wheel.read_time < self._write_time
             if has_entered and self._awaits_entering(time):
                 return True
             self._due = Due(time, self.wheel.slot(time).last, self.log, self._delivering.read)
@@ -245,6 +244,8 @@ class Timer(Service):
 
     def divert(self, message: Message) -> Message:
         """Returns what is to be stored instead of `message`; see `divert.divert`."""
+        if ANY_TIMER not in message.properties:
+            return message
         return divert(message, self._config, self._clock.millis(), self._is_congested)
 
     def _is_congested(self, out_time: int) -> bool:
