@@ -1,6 +1,7 @@
 """The machine stops after every operation that changes something, and timers go on where they were."""
 
 import contextlib
+import errno
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from kerolox.message.hosts import NOWHERE
 from kerolox.message.record import decode
 from kerolox.store.configuration import FlushDiskType, StoreConfig
+from kerolox.store.errors import StoreError
 from kerolox.store.timer.recall import handle_of, recall
 from tests.store.disks import SimulatedDisk, Stopped
 from tests.store.stores import StillClock, all_records, run
@@ -148,3 +150,18 @@ def told(where: str) -> Iterator[None]:
     except BaseException as error:
         error.add_note(where)
         raise
+
+
+def test_an_operation_that_fails_loses_nothing_that_was_accepted() -> None:
+    flush = FlushDiskType.ASYNC_FLUSH
+    operations = run_until(None, flush)[0].operations
+    for number in range(operations):
+        disk = SimulatedDisk()
+        disk.fail_operation(number, (errno.ENOSPC, errno.EIO)[number % 2])
+        script = Script(disk, timer_config())
+        # Whoever started it would end it now, and start it again.
+        with contextlib.suppress(OSError, StoreError):
+            script.run()
+        disk.heal()
+        with told(f"operation {number} failed"):
+            check(disk.after_kill(), script.history, flush)

@@ -12,7 +12,7 @@ from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.service import Supervisor
 from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType
-from kerolox.store.errors import StoreDamaged, TimerRefused
+from kerolox.store.errors import StoreDamaged, StoreError, TimerRefused
 from kerolox.store.timer.divert import TIMER_TOPIC
 from kerolox.store.timer.timer import Timer
 from tests.store.disks import SimulatedDisk
@@ -179,6 +179,43 @@ def test_a_clock_that_goes_back_loses_nothing(bench: Bench) -> None:
     third.work()
     third.pass_time(120)
     assert third.names() == ["a"]
+
+
+def test_a_clock_that_goes_back_makes_nothing_early(bench: Bench) -> None:
+    bench.pass_time(100)
+    bench.clock.move(-50)
+    bench.send("a", TIMER_DELAY_SEC="5")
+    sent_at = bench.clock.millis()
+    bench.pass_time(60)
+    (message,) = bench.messages()
+    assert message.store_timestamp >= sent_at + 5000
+
+
+@pytest.mark.parametrize(("before", "after"), [(1000, 100), (100, 1000)])
+def test_another_precision_waits_until_nothing_waits_any_more(before: int, after: int) -> None:
+    settings = timer_config(timer_precision_ms=before)
+    bench = Bench(settings=settings).open()
+    bench.send("a", TIMER_DELAY_SEC="5")
+    bench.work()
+    bench.close()
+
+    settings.timer_precision_ms = after
+    changed = Bench(bench.disk, settings, bench.clock)
+    changed.store.recover()
+    with pytest.raises(StoreError, match=f"timerPrecisionMs is {after}, and messages wait in a wheel of {before}"):
+        changed.timer.recover()
+    changed.close()
+
+    settings.timer_precision_ms = before
+    again = Bench(bench.disk, settings, bench.clock).open()
+    again.pass_time(10)
+    again.close()
+    settings.timer_precision_ms = after
+    last = Bench(bench.disk, settings, bench.clock).open()
+    last.send("b", TIMER_DELAY_SEC="5")
+    last.pass_time(10, 0.1)
+    assert last.names() == ["a", "b"]
+    assert [slot for _, slot in last.timer.wheel.pending()] == []
 
 
 def test_a_message_in_the_queue_that_says_no_time_is_passed_over(bench: Bench) -> None:

@@ -8,6 +8,7 @@ int64  the same, as the master has it              and, after eight bytes, what 
 int64  where in the commit log deliveries begin that the first two fields do not tell of
 int64  the first field again, and                  int64  the third: if they differ, Java was here since
 int64  the version of the counts that were true then
+int64  the precision of the wheel
 
 Nothing follows up to 4096 bytes.
 """
@@ -20,15 +21,16 @@ from kerolox.runtime.files import TEMPORARY_SUFFIX, Disk
 FILE_SIZE = 4096
 
 _FIELDS = struct.Struct(">qqqqqqq")
-_OURS = struct.Struct(">8xqqqq")
+_OURS = struct.Struct(">8xqqqqq")
 
 
 class TimerCheckpoint:
     """Its members are changed as things become durable, and reach the disk with `flush`."""
 
-    def __init__(self, disk: Disk, path: Path) -> None:
+    def __init__(self, disk: Disk, path: Path, precision: int = 1000) -> None:
         self._disk = disk
         self._path = path
+        self._precision = precision
         self.read_time = 0
         self.log_position = 0
         self.queue_offset = 0
@@ -40,6 +42,8 @@ class TimerCheckpoint:
         self.delivered_from: int | None = None
         # The version of the counts that agree with the other members; None if it is not known.
         self.counts_version: int | None = None
+        # The precision of the wheel when it was last written, if that is known; else what it is to be.
+        self.wheel_precision = precision
 
     def load(self) -> None:
         """Reads the file. What is not there counts as 0."""
@@ -54,9 +58,10 @@ class TimerCheckpoint:
             self.counter,
         ) = _FIELDS.unpack(content[: _FIELDS.size].ljust(_FIELDS.size, b"\0"))
         ours = content[_FIELDS.size :][: _OURS.size].ljust(_OURS.size, b"\0")
-        delivered_from, *repeated, counts_version = _OURS.unpack(ours)
+        delivered_from, *repeated, counts_version, wheel_precision = _OURS.unpack(ours)
         if self.counter and repeated == [self.read_time, self.queue_offset]:
             self.delivered_from, self.counts_version = delivered_from, counts_version
+            self.wheel_precision = wheel_precision
 
     def move(
         self,
@@ -77,7 +82,8 @@ class TimerCheckpoint:
 
     def flush(self) -> None:
         """Makes the members durable, all or none of them; OSError if they are not. May run in a thread."""
-        ours = _OURS.pack(self.delivered_from or 0, self.read_time, self.queue_offset, self.counts_version or 0)
+        numbers = self.delivered_from or 0, self.read_time, self.queue_offset, self.counts_version or 0
+        ours = _OURS.pack(*numbers, self._precision)
         # The members rely on each other: a file that is half old and half new would lose messages.
         temporary = self._path.with_name(self._path.name + TEMPORARY_SUFFIX)
         self._disk.write(temporary, (self.encode() + ours).ljust(FILE_SIZE, b"\0"))

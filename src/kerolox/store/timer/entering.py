@@ -45,10 +45,11 @@ class Entering:
         self.queue_offset = queue_offset
         self._entered = entered
 
-    def step(self, write_time: int, open_time: int) -> bool:
+    def step(self, write_time: int, open_time: int, now: int) -> bool:
         """Enters some messages; False if there are none, or they cannot be entered now.
 
-        Before `open_time` all slots are done with: what was due then is late.
+        Before `open_time` all slots are done with: what was due then is late. If the clock has gone back there may be
+        such messages that are not due yet; they wait for the first slot that is open.
         """
         queue = self._store.queues.get(TIMER_TOPIC, 0)
         if queue is None or self.queue_offset >= queue.max_offset:
@@ -61,13 +62,15 @@ class Entering:
         first = self.queue_offset
         read = self._read(queue)
         # Those that are late are delivered first: none may be passed over that was not.
-        late = [(number, found) for number, found in read if self._is_late(found, open_time)]
+        late_before = min(open_time, now - self._wheel.precision + 1)
+        late = [(number, found) for number, found in read if found.waiting.out_time < late_before]
         delivered = self._delivering.late([found.waiting for _, found in late])
         stop = late[delivered][0] if delivered < len(late) else self._next
         for number, found in read:
             if number >= stop:
                 break
-            if not self._is_late(found, open_time) and not self.enter(*found, write_time):
+            is_late = found.waiting.out_time < late_before
+            if not is_late and not self.enter(*found, write_time, open_time):
                 stop = number
                 break
         self.queue_offset = stop
@@ -94,13 +97,9 @@ class Entering:
         self._next = number
         return read
 
-    @staticmethod
-    def _is_late(found: _Read, open_time: int) -> bool:
-        return found.waiting.out_time < open_time
-
-    def enter(self, entry: Entry, waiting: Timed, write_time: int) -> bool:
+    def enter(self, entry: Entry, waiting: Timed, write_time: int, open_time: int = 0) -> bool:
         """Enters one message; False if its slot still holds what was due a turn of the wheel ago."""
-        time, magic = self._turn(waiting.out_time, write_time)
+        time, magic = self._turn(max(waiting.out_time, open_time), write_time)
         if self._wheel.is_taken(time):
             return False
         if waiting.recalled:

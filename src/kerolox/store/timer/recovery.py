@@ -35,7 +35,7 @@ def recover(
 ) -> Recovered:
     """Reads what the files say; of a checkpoint that says no time, what is due after `oldest_time` counts."""
     timer_log.load()
-    wheel.load(checkpoint.read_time or oldest_time)
+    wheel.load(checkpoint.read_time or oldest_time, checkpoint.wheel_precision)
     queue = store.queues.get(TIMER_TOPIC, 0)
     low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
     recovered = Recovered(min(max(checkpoint.queue_offset, low), high))

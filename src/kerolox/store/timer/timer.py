@@ -51,7 +51,7 @@ class Timer(Service):
         self._slots = slots
         self.precision = precision(config)
         root = config.store_path_root_dir
-        self.checkpoint = TimerCheckpoint(self._disk, root / "config" / "timercheck")
+        self.checkpoint = TimerCheckpoint(self._disk, root / "config" / "timercheck", self.precision)
         self.metrics = TimerMetrics(self._disk, root / "config" / "timermetrics")
         self.wheel = Wheel(self._disk, root / "timerwheel", precision=self.precision, slots=slots)
         self.log = TimerLog(self._disk, root / "timerlog", config.mapped_file_size_timer_log)
@@ -182,7 +182,7 @@ class Timer(Service):
         if self._config.timer_stop_enqueue or self.log.pending_bytes > _PENDING_BYTES_MAX:
             return False
         open_time = self.wheel.read_time if self._due is None else self._due.time + self.precision
-        return self._entering.step(self._write_time, open_time)
+        return self._entering.step(self._write_time, open_time, self._clock.millis())
 
     def _deliver(self, *, has_entered: bool) -> bool:
         """Delivers some messages of the oldest slot whose time is over, or moves on to the next such slot."""

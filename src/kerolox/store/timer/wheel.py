@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kerolox.runtime.files import Disk, File
-from kerolox.store.errors import StoreDamaged
+from kerolox.store.errors import StoreDamaged, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +65,24 @@ class Wheel:
         # Zero stands in slots that were never written.
         return max(1, self.read_time // self.precision)
 
-    def load(self, read_time: int) -> None:
-        """Opens or makes the file and reads what is due at `read_time` or later; StoreDamaged if its size is wrong."""
-        self.read_time = read_time
+    def load(self, read_time: int, written_precision: int | None = None) -> None:
+        """Opens or makes the file and reads what is due at `read_time` or later; StoreDamaged if its size is wrong.
+
+        StoreError if it was written with another precision and something is still due; else it begins anew.
+        """
+        wanted, self.precision = self.precision, written_precision or self.precision
+        self.read_time = read_time // self.precision * self.precision
+        self._load()
+        if wanted != self.precision:
+            if self._pages:
+                raise StoreError(f"timerPrecisionMs is {wanted}, and messages wait in a wheel of {self.precision}")
+            self.precision = wanted
+            self.read_time = read_time // wanted * wanted
+            assert self._file is not None
+            self._file.truncate(0)
+            self._file.truncate(self._size)
+
+    def _load(self) -> None:
         self._file = file = self._disk.open(self._path, create=True)
         size = file.size()
         if size == 0:
