@@ -6,6 +6,8 @@ from kerolox.message import sysflag
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
 from kerolox.store.configuration import StoreConfig
+from kerolox.store.delays import SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.drafts import Drafts
 from kerolox.store.errors import TimerIllegal, TimerRefused
 from kerolox.store.timer.divert import TIMER_TOPIC, divert, out_time, precision
 
@@ -86,6 +88,7 @@ def test_half_messages_and_those_on_their_round_are_left_alone() -> None:
         message(sysflag.PREPARED, TIMER_DELAY_SEC="5"),
         message(sysflag.ROLLBACK, TIMER_DELAY_SEC="5"),
         message(topic=TIMER_TOPIC, TIMER_DELAY_SEC="5"),
+        message(topic="RMQ_SYS_TRANS_HALF_TOPIC", TIMER_DELAY_SEC="5"),
     ):
         assert divert(plain, StoreConfig(), NOW) is plain
     assert diverted(sysflag.COMMIT, TIMER_DELAY_SEC="5").topic == TIMER_TOPIC
@@ -146,3 +149,11 @@ def test_a_slot_is_over_when_its_messages_are_due() -> None:
             out = out_time(deliver, length)
             assert out % length == 0
             assert out < deliver <= out + length
+
+
+def test_a_draft_is_made_of_what_was_diverted_by_level_or_by_time() -> None:
+    config = StoreConfig()
+    drafts = Drafts([diversion(parse_levels(config.message_delay_level)), lambda sent: divert(sent, config, NOW)])
+    assert drafts.one(message()).topic == "orders"
+    assert drafts.one(message(TIMER_DELAY_SEC="5")).topic == TIMER_TOPIC
+    assert drafts.one(message(TIMER_DELAY_SEC="5", DELAY="3")).topic == SCHEDULE_TOPIC

@@ -9,6 +9,7 @@ from kerolox.message import names, sysflag
 from kerolox.message.message import Message
 from kerolox.message.properties import find, join, mark, remove
 from kerolox.store.configuration import StoreConfig
+from kerolox.store.delays import HALF_TOPIC
 from kerolox.store.errors import TimerIllegal, TimerRefused
 
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
@@ -78,7 +79,8 @@ def out_time(deliver: int, precision: int) -> int:
 
 def _may_be_timed(message: Message) -> bool:
     kind = sysflag.transaction_type(message.sys_flag)
-    if kind not in (0, sysflag.COMMIT) or message.topic == TIMER_TOPIC:
+    # Half messages wait for their transaction first: a time applies when they are committed.
+    if kind not in (sysflag.NOT_TRANSACTION, sysflag.COMMIT) or message.topic in (TIMER_TOPIC, HALF_TOPIC):
         return False
     return not find(message.properties, _OUT_MS)
 
