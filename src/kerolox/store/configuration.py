@@ -96,6 +96,21 @@ class StoreConfig(Properties):
     disk_space_warning_level_ratio: int = changeable(90)
     clean_file_forcibly_enable: bool = changeable(True)
 
+    timer_wheel_enable: bool = True
+    # One of 100, 200, 500 and 1000; any other counts as the next below it.
+    timer_precision_ms: int = 1000
+    # Messages further away than this are entered again on their way.
+    timer_roll_window_slot: int = 3600 * 24 * 2
+    timer_max_delay_sec: int = 3600 * 24 * 3
+    # When more messages are due within one slot, those that follow are refused.
+    timer_congest_num_each_slot: int = 2**31 - 1
+    timer_flush_interval_ms: int = 1000
+    timer_stop_enqueue: bool = False
+    timer_stop_dequeue: bool = False
+    # Whether a recall names the topic of what it recalls, as 5.3 does; 5.5 does not unless told to.
+    append_topic_for_timer_delete_key: bool = False
+    mapped_file_size_timer_log: int = 100 * 1024 * 1024
+
     # A bound the original does not have: more files than these are closed and opened again on demand.
     open_files_max: int = 4000
 

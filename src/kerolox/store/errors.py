@@ -29,3 +29,11 @@ class NotStorable(StoreError):
 
 class OffsetExpired(StoreError):
     """What was at this offset existed and is gone."""
+
+
+class TimerIllegal(StoreError):
+    """A time that is no number or too far away, or a recall that comes too late; Java answers MESSAGE_ILLEGAL."""
+
+
+class TimerRefused(StoreError):
+    """Timer messages are switched off, or too many are due at that moment; Java answers SYSTEM_ERROR."""

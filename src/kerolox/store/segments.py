@@ -95,10 +95,14 @@ class OpenFiles:
 class Segments:
     """Offsets run on from file to file; what is read or written at once lies within one of them."""
 
-    def __init__(self, files: OpenFiles, directory: Path, segment_size: int, *, is_sparse: bool = False) -> None:
+    def __init__(
+        self, files: OpenFiles, directory: Path, segment_size: int, *, is_sparse: bool = False, new_above: int = 2
+    ) -> None:
         self._files = files
         self._disk = files.disk
         self._is_sparse = is_sparse
+        # How many directories above this one may be as new as the first file.
+        self._new_above = new_above
         self.directory = directory
         self.segment_size = segment_size
         # Where each file begins, in order and without a gap.
@@ -225,7 +229,7 @@ class Segments:
             raise
         if not self._starts:
             # A queue's directory may be new, and so may be its topic's.
-            self._unsynced = (self.directory, self.directory.parent, self.directory.parent.parent)
+            self._unsynced = (self.directory, *self.directory.parents[: self._new_above])
         else:
             self._unsynced = self._unsynced or (self.directory,)
         self._starts.append(start)

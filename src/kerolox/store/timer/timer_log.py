@@ -1,0 +1,179 @@
+"""The timer log: a unit for each message that waits, chained to the one before it that is due at the same moment.
+
+int32  size of the unit, 52                      int64  physical offset of the message
+int64  position of the unit before, or -1        int32  its size
+int32  magic: 1, with 2 rolls, with 4 recalls    int32  hash of its real topic
+int64  when it was entered                       int64  reserved
+int32  after how many milliseconds it is due
+
+A unit is in one file. Where none fits any more stands a blank: how many bytes are left, 0, and its magic.
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kerolox.runtime.files import Disk
+from kerolox.store.segments import OpenFiles, Segments, Sync
+
+UNIT = struct.Struct(">iqiqiqiiq")
+UNIT_SIZE = UNIT.size
+
+MAGIC_DEFAULT = 1
+MAGIC_ROLL = 2
+MAGIC_DELETE = 4
+
+_MAGIC_MAX = 15
+_BLANK = struct.Struct(">iqI")
+_BLANK_MAGIC = 0xCBD43194
+_CHUNK_UNITS = 4096
+_FILES_MAX = 16
+
+
+class Unit(NamedTuple):
+    previous: int
+    magic: int
+    enqueue_time: int
+    delay: int
+    physical_offset: int
+    size: int
+    topic_hash: int
+
+    @property
+    def time(self) -> int:
+        """When it is due, or rolls."""
+        return self.enqueue_time + self.delay
+
+    @property
+    def rolls(self) -> bool:
+        return bool(self.magic & MAGIC_ROLL)
+
+    @property
+    def is_recall(self) -> bool:
+        return bool(self.magic & MAGIC_DELETE)
+
+
+class TimerLog:
+    """Units are kept in memory until `flush`: on the disk they must not be before what they tell of is."""
+
+    def __init__(self, disk: Disk, directory: Path, file_size: int) -> None:
+        self._files = OpenFiles(disk, _FILES_MAX)
+        # All that may be new with the first file is its directory.
+        self._segments = Segments(self._files, directory, file_size, is_sparse=True, new_above=1)
+        self._pending = bytearray()
+        self._written = 0
+        # Up to here it survives a power cut.
+        self.durable = 0
+
+    @property
+    def end(self) -> int:
+        """The position after the last unit."""
+        return self._written + len(self._pending)
+
+    @property
+    def first(self) -> int:
+        return self._segments.first_offset
+
+    @property
+    def pending_bytes(self) -> int:
+        return len(self._pending)
+
+    def load(self) -> None:
+        """Finds the files; StoreDamaged if they cannot be such a log. Its end is the caller's to find."""
+        self._segments.load()
+        self._written = self._segments.end_offset
+
+    def cut(self, end: int) -> None:
+        """Goes on at `end`, the end of the last good unit; zeros follow it."""
+        self._segments.cut(end)
+        self._written = self.durable = end
+
+    def append(self, unit: Unit) -> int:
+        """Adds a unit, and returns its position; a blank before it if it does not fit into this file."""
+        room = self._segments.room_after(self.end)
+        if room < UNIT_SIZE + _BLANK.size:
+            self._pending += _BLANK.pack(room, 0, _BLANK_MAGIC).ljust(room, b"\0")
+        position = self.end
+        self._pending += UNIT.pack(UNIT_SIZE, *unit, 0)
+        return position
+
+    def unit(self, position: int) -> Unit | None:
+        """Returns the unit at a position; None if there is none, or what is there cannot be one."""
+        return _unit(self._read(position, UNIT_SIZE), position)
+
+    def _read(self, position: int, size: int) -> bytes:
+        start = position - self._written
+        if start >= 0:
+            return bytes(self._pending[start : start + size])
+        return self._segments.read(position, min(size, self._written - position))
+
+    def units(self, position: int, end: int | None = None) -> Iterator[tuple[int, Unit]]:
+        """Yields units and where they lie, from `position` on, up to the first that cannot be one."""
+        end = self.end if end is None else end
+        while position < end:
+            chunk = self._read(position, min(_CHUNK_UNITS * UNIT_SIZE, end - position))
+            at = 0
+            while at + UNIT_SIZE <= len(chunk):
+                unit = _unit(chunk[at : at + UNIT_SIZE], position + at)
+                if unit is None:
+                    break
+                yield position + at, unit
+                at += UNIT_SIZE
+            position += at
+            if self._is_blank(position):
+                position += self._segments.room_after(position)
+            elif at == 0:
+                return
+
+    def _is_blank(self, position: int) -> bool:
+        data = self._read(position, _BLANK.size)
+        return data == _BLANK.pack(self._segments.room_after(position), 0, _BLANK_MAGIC)
+
+    def after(self, position: int) -> int:
+        """Returns where the file of `position` begins if no unit can begin there, else the same position."""
+        start = self._segments.start_of(position)
+        is_unit = (position - start) % UNIT_SIZE == 0
+        return max(self.first, position if is_unit else start)
+
+    def flush(self, end: int) -> None:
+        """Writes what is pending before `end`; OSError leaves pending what was not."""
+        while self._written < end:
+            if self._written >= self._segments.end_offset:
+                self._segments.extend(self._written)
+            piece = bytes(self._pending[: min(end - self._written, self._segments.room_after(self._written))])
+            self._segments.write(self._written, piece)
+            del self._pending[: len(piece)]
+            self._written += len(piece)
+
+    def hold(self) -> Sync:
+        """Returns what makes the written survive a power cut, in a thread; to be released before the next flush."""
+        return self._segments.hold(min(self.durable, self._written - 1), self._written)
+
+    def release(self, sync: Sync) -> None:
+        self._segments.release(sync)
+        if sync.is_done:
+            self.durable = self._written
+
+    def close(self) -> None:
+        self._files.close()
+
+    def delete_before(self, physical_offset: int) -> int:
+        """Removes the files whose last message the commit log no longer has, but never the last; returns how many."""
+        count = 0
+        for start in self._segments.starts[:-1]:
+            size = self._segments.segment_size
+            last = self.unit(start + (size - _BLANK.size) // UNIT_SIZE * UNIT_SIZE - UNIT_SIZE)
+            if last is None or last.physical_offset >= physical_offset:
+                break
+            count += self._segments.delete_before(start + size)
+        return count
+
+
+def _unit(data: bytes, position: int) -> Unit | None:
+    if len(data) < UNIT_SIZE:
+        return None
+    size, *rest, _ = UNIT.unpack(data)
+    unit = Unit._make(rest)
+    is_sound = size == UNIT_SIZE and 0 < unit.magic <= _MAGIC_MAX and -1 <= unit.previous < position
+    return unit if is_sound and unit.physical_offset >= 0 and unit.size > 0 else None

@@ -1,0 +1,137 @@
+"""A store directory with messages that wait is carried from a Java broker to ours and back."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from kerolox.message.hosts import NOWHERE
+from kerolox.message.ids import decode_handle
+from kerolox.message.message import Message
+from kerolox.message.properties import to_bytes
+from kerolox.message.record import decode, encode
+from kerolox.runtime.clock import Clock, ManualClock, SystemClock
+from kerolox.store.commit_log import Draft
+from kerolox.store.configuration import StoreConfig
+from kerolox.store.store import Store
+from kerolox.store.timer.recall import handle_of, recall
+from kerolox.store.timer.timer import Timer
+from tests.apache.processes import run_java
+from tests.apache.requirements import require_java
+from tests.apache.servers import broker, name_server
+from tests.compat.test_store import configuration, registered
+from tests.store.stores import numbered_records
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
+
+VERSION = "5.5.0"
+TOPIC = "timed"
+SENT_THERE, SENT_HERE = 20, 10
+DELAY_MILLIS = 60_000
+
+
+async def opened(settings: StoreConfig, clock: Clock) -> tuple[Store, Timer]:
+    store = Store(settings, clock=clock)
+    await store.open()
+    timer = Timer(store, clock=clock)
+    await timer.open()
+    return store, timer
+
+
+def work(timer: Timer) -> None:
+    while timer.turn():
+        pass
+
+
+def send_here(store: Store, timer: Timer, number: int, deliver: int) -> Message:
+    properties = {"UNIQ_KEY": f"HERE{number}", "TIMER_DELIVER_MS": str(deliver)}
+    message = timer.divert(Message(TOPIC, b"here %d" % number, to_bytes(properties), 0))
+    store.append([Draft(message.topic, message.queue_id, encode(message))])
+    return message
+
+
+def delivered(store: Store) -> list[Message]:
+    return [decode(data) for queue_id in range(4) for _, data in numbered_records(store, TOPIC, queue_id)]
+
+
+async def test_messages_that_wait_are_carried_from_java_to_ours_and_back(tmp_path: Path) -> None:
+    require_java()
+    root = tmp_path / "store"
+    places = {
+        "storePathRootDir": str(root),
+        "storePathCommitLog": str(root / "commitlog"),
+        "recallMessageEnable": "true",
+    }
+    with name_server(VERSION) as naming:
+        with broker(VERSION, naming.address, properties=places) as serving:
+            await registered(naming.address)
+            sent = run_java(VERSION, "Timed.java", naming.address, TOPIC, str(SENT_THERE), str(DELAY_MILLIS))
+            found = re.search(rf"sent {SENT_THERE} for (\d+)", sent.stdout)
+            assert found is not None, sent
+            # Its queues, wheel and checkpoint are written every second.
+            time.sleep(3)
+            serving.terminate()
+        deliver = int(found[1])
+        handles = re.findall(r"handle (\S+)", sent.stdout)
+
+        store, timer = await opened(configuration(root), SystemClock())
+        work(timer)
+        assert timer.pending(TOPIC) == SENT_THERE - 1
+        waiting = [
+            message for _, data in numbered_records(store, "rmq_sys_wheel_timer", 0) if (message := decode(data))
+        ]
+        assert [handle_of(message, "broker-a") for message in waiting[:SENT_THERE]] == handles
+        assert decode_handle(handles[0]).unique_id == waiting[0].get("UNIQ_KEY")
+        for number in range(SENT_HERE):
+            message = send_here(store, timer, number, deliver)
+        mark = recall(
+            handle_of(message, "b") or "",
+            store.config,
+            SystemClock().millis(),
+            topic=TOPIC,
+            broker_name="b",
+            born_host=NOWHERE,
+            store_host=NOWHERE,
+        )
+        mark = timer.divert(mark)
+        store.append([Draft(mark.topic, mark.queue_id, encode(mark))])
+        work(timer)
+        assert timer.pending(TOPIC) == SENT_THERE + SENT_HERE - 2
+        assert delivered(store) == []
+        await timer.close()
+        await store.close()
+
+        await expect_all_of(tmp_path / "copy", root, deliver)
+        with broker(VERSION, naming.address, properties=places):
+            await registered(naming.address)
+            total = SENT_THERE + SENT_HERE - 2
+            consumed = run_java(VERSION, "Consume.java", naming.address, TOPIC, "reader", str(total), "100")
+            assert f"consumed {total}\n" in consumed.stdout, consumed
+            assert not {f"here {SENT_HERE - 1}", f"there {SENT_THERE - 1}"} & set(consumed.stdout.splitlines())
+
+    store, timer = await opened(configuration(root), SystemClock())
+    messages = delivered(store)
+    assert len(messages) == total
+    assert min(message.store_timestamp for message in messages) >= deliver
+    assert timer.pending(TOPIC) == 0
+    await timer.close()
+    await store.close()
+
+
+async def expect_all_of(copy: Path, root: Path, deliver: int) -> None:
+    """Lets time pass for a copy of the directory, with ours, and looks at what is delivered."""
+    shutil.copytree(root, copy)
+    clock = ManualClock(deliver)
+    store, timer = await opened(configuration(copy), clock)
+    work(timer)
+    await clock.advance(1.0)
+    work(timer)
+    bodies = sorted(message.body.decode() for message in delivered(store))
+    there = [f"there {number}" for number in range(SENT_THERE - 1)]
+    assert bodies == sorted(there + [f"here {number}" for number in range(SENT_HERE - 1)])
+    await timer.close()
+    await store.close()

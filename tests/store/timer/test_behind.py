@@ -1,0 +1,82 @@
+"""What is written behind: in which order, and how rarely."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from kerolox.store.errors import StoreReadOnly
+from tests.store.disks import SimulatedDisk
+from tests.store.stores import ROOT
+from tests.store.timer.timers import Bench
+
+
+class WatchedDisk(SimulatedDisk):
+    """Notes what was written and synced: files by their names, those of a log by that of its directory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, str]] = []
+
+    def _change(self, kind: str, path: Path, halfway: object = lambda: None) -> None:
+        part = path.parts[-1] if "config" in path.parts else "".join(path.parts[2:3])
+        if not self.seen or self.seen[-1] != (kind, part):
+            self.seen.append((kind, part))
+        super()._change(kind, path, halfway)  # type: ignore[arg-type]
+
+
+def opened() -> tuple[WatchedDisk, Bench]:
+    disk = WatchedDisk()
+    disk.make_directory(ROOT)
+    bench = Bench(disk).open()
+    bench.work()
+    bench.flush()
+    return disk, bench
+
+
+def test_the_commit_log_is_durable_before_the_timer_log_and_that_before_wheel_and_checkpoint() -> None:
+    disk, bench = opened()
+    bench.send("a", TIMER_DELAY_SEC="5")
+    bench.work()
+    disk.seen.clear()
+    bench.flush()
+
+    steps = [step for step in disk.seen if step[0] in ("write", "sync", "rename")]
+    order = [steps.index(step) for step in FLUSHED]
+    assert order == sorted(order)
+
+
+FLUSHED = [
+    ("sync", "commitlog"),
+    ("write", "timerlog"),
+    ("sync", "timerlog"),
+    ("write", "timerwheel"),
+    ("sync", "timerwheel"),
+    ("write", "timercheck.tmp"),
+    ("sync", "timercheck.tmp"),
+    ("rename", "timercheck.tmp"),
+    ("sync", "config"),
+]
+
+
+def test_nothing_is_written_while_nothing_moves() -> None:
+    disk, bench = opened()
+    disk.seen.clear()
+    for _ in range(50):
+        bench.pass_time(1)
+        bench.flush()
+    assert disk.seen == []
+    bench.pass_time(15)
+    bench.flush()
+    assert ("rename", "timercheck.tmp") in disk.seen
+
+
+def test_nothing_is_written_of_what_the_commit_log_may_lose() -> None:
+    disk, bench = opened()
+    bench.send("a", TIMER_DELAY_SEC="5")
+    bench.work()
+    disk.fail("sync", errno.EIO, inside="commitlog")
+    disk.seen.clear()
+    with pytest.raises(StoreReadOnly, match="the commit log is not durable"):
+        bench.flush()
+    assert not {part for _, part in disk.seen} & {"timerlog", "timerwheel", "timercheck.tmp"}

@@ -1,0 +1,159 @@
+"""Which messages are delivered later, and what is stored of them meanwhile."""
+
+import pytest
+
+from kerolox.message import sysflag
+from kerolox.message.message import Message
+from kerolox.message.properties import to_bytes
+from kerolox.store.configuration import StoreConfig
+from kerolox.store.delays import SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.drafts import Drafts
+from kerolox.store.errors import TimerIllegal, TimerRefused
+from kerolox.store.timer.divert import TIMER_TOPIC, divert, out_time, precision
+
+NOW = 1_700_000_000_400
+
+
+def message(sys_flag: int = 0, topic: str = "orders", **properties: str) -> Message:
+    return Message(topic, b"body", to_bytes(properties), queue_id=3, sys_flag=sys_flag)
+
+
+def diverted(sys_flag: int = 0, topic: str = "orders", **properties: str) -> Message:
+    return divert(message(sys_flag, topic, **properties), StoreConfig(), NOW)
+
+
+def test_a_message_that_says_no_time_is_the_same_object() -> None:
+    plain = message(TAGS="red", KEYS="TIMER_DELAY")
+    assert divert(plain, StoreConfig(), NOW) is plain
+    similar = message(NO_TIMER_DELAY_SEC="5")
+    assert divert(similar, StoreConfig(), NOW) is similar
+
+
+def test_a_message_for_later_goes_to_the_timers_topic_and_keeps_all_it_had() -> None:
+    found = diverted(TAGS="red", TIMER_DELAY_SEC="5")
+    assert (found.topic, found.queue_id, found.body) == (TIMER_TOPIC, 0, b"body")
+    assert found.properties == (
+        b"TAGS\x01red\x02TIMER_DELAY_SEC\x015\x02TIMER_OUT_MS\x011700000005000\x02REAL_TOPIC\x01orders\x02REAL_QID\x013\x02"
+    )
+
+
+def test_properties_without_their_last_separator_get_it() -> None:
+    found = divert(Message("orders", b"", b"TIMER_DELAY_SEC\x015"), StoreConfig(), NOW)
+    assert found.properties.startswith(b"TIMER_DELAY_SEC\x015\x02TIMER_OUT_MS\x01")
+
+
+def test_what_a_sender_says_of_its_real_topic_does_not_count() -> None:
+    found = diverted(TIMER_DELAY_SEC="5", REAL_TOPIC="other", REAL_QID="9")
+    assert found.properties.count(b"REAL_TOPIC") == 1
+    assert (found.get("REAL_TOPIC"), found.get("REAL_QID")) == ("orders", "3")
+
+
+@pytest.mark.parametrize(
+    ("properties", "out"),
+    [
+        ({"TIMER_DELAY_SEC": "5"}, NOW + 4600),
+        ({"TIMER_DELAY_MS": "5000"}, NOW + 4600),
+        ({"TIMER_DELAY_MS": "600"}, NOW - 400),
+        ({"TIMER_DELAY_MS": "601"}, NOW + 600),
+        ({"TIMER_DELIVER_MS": str(NOW + 1)}, NOW - 400),
+        ({"TIMER_DELAY_SEC": "5", "TIMER_DELAY_MS": "9000", "TIMER_DELIVER_MS": str(NOW + 50_000)}, NOW + 4600),
+        ({"TIMER_DELAY_MS": "9000", "TIMER_DELIVER_MS": str(NOW + 50_000)}, NOW + 8600),
+        ({"TIMER_DELAY_SEC": "+5"}, NOW + 4600),
+        ({"TIMER_DELAY_SEC": "005", "DELAY": "0"}, NOW + 4600),
+        ({"TIMER_DELAY_SEC": "0" * 5000 + "5"}, NOW + 4600),
+        ({"TIMER_DELAY_SEC": "259200"}, NOW + 259_199_600),
+    ],
+)
+def test_seconds_count_before_milliseconds_and_those_before_a_time(properties: dict[str, str], out: int) -> None:
+    assert diverted(**properties).get("TIMER_OUT_MS") == str(out)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"TIMER_DELAY_SEC": "0"},
+        {"TIMER_DELAY_MS": "-5"},
+        {"TIMER_DELIVER_MS": str(NOW)},
+        {"TIMER_DELIVER_MS": "0"},
+        {"TIMER_DELIVER_MS": str(NOW + 5000), "TIMER_OUT_MS": "1"},
+    ],
+)
+def test_a_message_whose_time_has_come_is_stored_as_it_is(properties: dict[str, str]) -> None:
+    plain = message(**properties)
+    assert divert(plain, StoreConfig(), NOW) is plain
+
+
+def test_half_messages_and_those_on_their_round_are_left_alone() -> None:
+    for plain in (
+        message(sysflag.PREPARED, TIMER_DELAY_SEC="5"),
+        message(sysflag.ROLLBACK, TIMER_DELAY_SEC="5"),
+        message(topic=TIMER_TOPIC, TIMER_DELAY_SEC="5"),
+        message(topic="RMQ_SYS_TRANS_HALF_TOPIC", TIMER_DELAY_SEC="5"),
+    ):
+        assert divert(plain, StoreConfig(), NOW) is plain
+    assert diverted(sysflag.COMMIT, TIMER_DELAY_SEC="5").topic == TIMER_TOPIC
+
+
+def test_a_delay_level_counts_before_all_of_them() -> None:
+    found = diverted(TAGS="red", DELAY="3", TIMER_DELAY_SEC="5", TIMER_DELAY_MS="1", TIMER_DELIVER_MS="2")
+    assert (found.topic, found.queue_id) == ("orders", 3)
+    assert found.parsed == {"TAGS": "red", "DELAY": "3"}
+    assert diverted(DELAY="9" * 5000, TIMER_DELAY_SEC="5").topic == "orders"
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ({"TIMER_DELAY_SEC": "soon"}, "TIMER_DELAY_SEC is b'soon', expected a number"),
+        ({"TIMER_DELAY_SEC": "1_0"}, "expected a number"),
+        ({"TIMER_DELAY_MS": " 5"}, "expected a number"),
+        ({"TIMER_DELAY_MS": "1e3"}, "expected a number"),
+        ({"TIMER_DELIVER_MS": "9" * 20}, "expected a number"),
+        ({"TIMER_DELIVER_MS": "9" * 5000}, "expected a number"),
+        ({"TIMER_DELAY_SEC": str(2**63 - 1)}, "beyond all time"),
+        ({"TIMER_DELAY_SEC": "259201"}, "a delay of 259201000 ms, at most 259200 s allowed"),
+        ({"TIMER_DELIVER_MS": str(NOW), "TIMER_DEL_UNIQKEY": "x"}, "a recall for"),
+    ],
+)
+def test_a_time_that_cannot_be_is_refused(properties: dict[str, str], reason: str) -> None:
+    with pytest.raises(TimerIllegal, match=reason):
+        diverted(**properties)
+
+
+def test_timers_that_are_switched_off_refuse_even_what_cannot_be_read() -> None:
+    config = StoreConfig(timer_wheel_enable=False)
+    for value in ("5", "soon", "0"):
+        with pytest.raises(TimerRefused, match="timerWheelEnable=false"):
+            divert(message(TIMER_DELAY_SEC=value), config, NOW)
+    assert divert(message(), config, NOW).topic == "orders"
+
+
+def test_congestion_is_asked_about_the_slot() -> None:
+    asked: list[int] = []
+    with pytest.raises(TimerRefused, match="too many messages are due at 1700000005000"):
+        divert(message(TIMER_DELAY_SEC="5"), StoreConfig(), NOW, lambda out: asked.append(out) is None)
+    assert asked == [NOW + 4600]
+
+
+@pytest.mark.parametrize(
+    ("configured", "used"),
+    [(1, 100), (100, 100), (199, 100), (200, 200), (499, 200), (500, 500), (1000, 1000), (5000, 1000)],
+)
+def test_the_precision_is_one_of_four(configured: int, used: int) -> None:
+    assert precision(StoreConfig(timer_precision_ms=configured)) == used
+
+
+def test_a_slot_is_over_when_its_messages_are_due() -> None:
+    for deliver in range(1_700_000_000_000, 1_700_000_002_100, 7):
+        for length in (100, 200, 500, 1000):
+            out = out_time(deliver, length)
+            assert out % length == 0
+            assert out < deliver <= out + length
+
+
+def test_a_draft_is_made_of_what_was_diverted_by_level_or_by_time() -> None:
+    config = StoreConfig()
+    drafts = Drafts([diversion(parse_levels(config.message_delay_level)), lambda sent: divert(sent, config, NOW)])
+    assert drafts.one(message()).topic == "orders"
+    assert drafts.one(message(TIMER_DELAY_SEC="5")).topic == TIMER_TOPIC
+    assert drafts.one(message(TIMER_DELAY_SEC="5", DELAY="3")).topic == SCHEDULE_TOPIC

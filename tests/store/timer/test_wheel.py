@@ -1,0 +1,136 @@
+"""The wheel: Java's bytes, turns, and pages that come and go."""
+
+from pathlib import Path
+
+import pytest
+
+from kerolox.store.errors import StoreDamaged
+from kerolox.store.timer.wheel import SLOTS, Slot, Wheel
+from tests.golden import timers
+from tests.store.disks import SimulatedDisk
+
+PATH = Path("/timerwheel")
+NOW = 1_700_000_000_000
+
+
+def new_wheel(disk: SimulatedDisk | None = None, read_time: int = NOW, slots: int = 300) -> Wheel:
+    wheel = Wheel(disk or SimulatedDisk(), PATH, slots=slots)
+    wheel.load(read_time)
+    return wheel
+
+
+def flush(wheel: Wheel) -> None:
+    changes = wheel.take()
+    changes.write()
+    changes.file.sync()
+
+
+def test_the_default_wheel_is_as_large_as_javas() -> None:
+    disk = SimulatedDisk()
+    new_wheel(disk, slots=SLOTS)
+    assert len(disk.content(PATH)) == timers.load().wheel_size
+
+
+def test_javas_slots_are_read() -> None:
+    golden = timers.load()
+    disk = SimulatedDisk()
+    content = bytearray(golden.wheel_size)
+    for number, slot in golden.slots.items():
+        content[number * 32 : number * 32 + 32] = slot
+    disk.write(PATH, bytes(content))
+
+    wheel = new_wheel(disk, timers.NOW, SLOTS)
+
+    found = dict(wheel.pending())
+    assert found[timers.NOW + 5_000] == Slot(0, 192, 1)
+    assert found[timers.NOW + 7_000] == Slot(52, 52, 1)
+    assert found[timers.NOW + 102_000] == Slot(244, 244, 1)
+    assert found[timers.NOW + 100_000] == Slot(436, 436, -1)
+    assert len(found) == len(golden.slots)
+    assert wheel.pages == 2
+
+
+def test_what_was_flushed_is_there_again() -> None:
+    disk = SimulatedDisk()
+    wheel = new_wheel(disk)
+    wheel.enter(NOW + 5000, 100, 1)
+    wheel.enter(NOW + 5000, 200, 1)
+    wheel.enter(NOW + 299_000, 300, -1)
+    flush(wheel)
+
+    again = new_wheel(disk)
+
+    assert dict(again.pending()) == {NOW + 5000: Slot(100, 200, 2), NOW + 299_000: Slot(300, 300, -1)}
+    assert new_wheel(disk, NOW + 6000).slot(NOW + 5000) == Slot()
+
+
+def test_the_next_moment_is_found_across_pages_and_the_end_of_the_wheel() -> None:
+    for distance in range(0, 300, 7):
+        wheel = new_wheel()
+        time = NOW + distance * 1000
+        wheel.enter(time, 1, 1)
+
+        assert wheel.next_due(time, 10_000) is None
+        assert wheel.read_time == time
+        assert wheel.next_due(time + 1000, 10_000) == time
+
+
+def test_looking_for_the_next_moment_is_bounded() -> None:
+    wheel = new_wheel(slots=SLOTS)
+    wheel.enter(NOW + 100_000_000, 1, 1)
+
+    assert wheel.next_due(NOW + 200_000_000, 3) is None
+    assert NOW < wheel.read_time < NOW + 100_000_000
+    steps = 0
+    while wheel.next_due(NOW + 200_000_000, 100) is None:
+        steps += 1
+    assert wheel.read_time == NOW + 100_000_000
+    assert steps < 20
+
+
+def test_pages_that_are_history_leave_memory() -> None:
+    wheel = new_wheel(slots=SLOTS)
+    for second in range(2000):
+        wheel.enter(NOW + second * 1000, second, 1)
+    assert wheel.pages > 15
+    flush(wheel)
+    while (time := wheel.next_due(NOW + 2_000_000, 10_000)) is not None:
+        wheel.pass_by(time + 1000)
+    assert wheel.pages <= 1
+
+
+def test_pages_that_became_history_before_they_were_written_leave_memory_when_they_are() -> None:
+    wheel = new_wheel(slots=SLOTS)
+    wheel.enter(NOW + 1000, 1, 1)
+    wheel.pass_by(NOW + 1_000_000)
+    assert wheel.pages == 1
+    flush(wheel)
+    assert wheel.pages == 0
+
+
+def test_a_slot_that_holds_something_overdue_is_taken() -> None:
+    wheel = new_wheel()
+    wheel.enter(NOW + 5000, 1, 1)
+    assert wheel.is_taken(NOW + 305_000)
+    assert not wheel.is_taken(NOW + 5000)
+    assert not wheel.is_taken(NOW + 6000)
+    wheel.pass_by(NOW + 6000)
+    assert not wheel.is_taken(NOW + 305_000)
+
+
+def test_what_could_not_be_written_is_written_again() -> None:
+    disk = SimulatedDisk()
+    wheel = new_wheel(disk)
+    wheel.enter(NOW + 5000, 1, 1)
+    changes = wheel.take()
+    assert wheel.take().pages == {}
+    wheel.put_back(changes)
+    flush(wheel)
+    assert dict(new_wheel(disk).pending()) == {NOW + 5000: Slot(1, 1, 1)}
+
+
+def test_a_file_of_another_size_is_refused() -> None:
+    disk = SimulatedDisk()
+    new_wheel(disk).close()
+    with pytest.raises(StoreDamaged, match="/timerwheel has 9600 bytes, expected 9664"):
+        new_wheel(disk, slots=302)
