@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,10 +127,17 @@ def running(command: Sequence[str], home: Path, address: str = "") -> Iterator[P
         process.kill()
 
 
-def run_java(version: str, main_class: str, *arguments: str, timeout_seconds: float = 120.0) -> Completed:
+def run_java(
+    version: str,
+    main_class: str,
+    *arguments: str,
+    timeout_seconds: float = 120.0,
+    settings: Mapping[str, str] | None = None,
+) -> Completed:
     """Runs a main class to its end, or a file of our own such as Produce.java."""
     with temporary_home() as home:
-        return run(java_command(version, home, main_class, *arguments), home, timeout_seconds)
+        command = java_command(version, home, main_class, *arguments, settings=settings)
+        return run(command, home, timeout_seconds)
 
 
 def run(command: Sequence[str], home: Path, timeout_seconds: float) -> Completed:
@@ -155,14 +162,19 @@ def run(command: Sequence[str], home: Path, timeout_seconds: float) -> Completed
     return Completed(stdout, stderr, process.returncode)
 
 
-def java_command(version: str, home: Path, main_class: str, *arguments: str) -> list[str]:
-    """The command line of a main class of that version, or of `Name.java` in tests/apache/java."""
+def java_command(
+    version: str, home: Path, main_class: str, *arguments: str, settings: Mapping[str, str] | None = None
+) -> list[str]:
+    """The command line of a main class of that version, or of `Name.java` in tests/apache/java.
+
+    `settings` are laid over the properties that every virtual machine here is given.
+    """
     require_java()
     jars = classpath(version)
     if main_class.endswith(".java"):
         jars = f"{compiled(version, main_class)}{os.pathsep}{jars}"
         main_class = main_class.removesuffix(".java")
-    settings = {
+    properties = {
         "user.home": str(home),
         "rocketmq.home.dir": str(home),
         "rocketmq.client.logUseSlf4j": "true",
@@ -172,13 +184,14 @@ def java_command(version: str, home: Path, main_class: str, *arguments: str) -> 
         "java.io.tmpdir": str(home),
         # A nearly full disk is none of a test's business.
         "rocketmq.broker.diskSpaceWarningLevelRatio": "0.99",
+        **(settings or {}),
     }
     return [
         "java",
         *("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
         "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
-        *(f"-D{key}={value}" for key, value in settings.items()),
+        *(f"-D{key}={value}" for key, value in properties.items()),
         *("-cp", f"{home / 'conf'}{os.pathsep}{jars}", main_class, *arguments),
     ]
 

@@ -33,12 +33,17 @@ def broker(
     *,
     name: str = "broker-a",
     cluster: str = "DefaultCluster",
+    port: int | None = None,
     properties: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Process]:
-    """A broker that has registered with `namesrv`; `properties` are laid over what makes it small."""
-    port = free_port(-2, 1)
+    """A broker that has registered with `namesrv`; `properties` are laid over what makes it small.
+
+    `settings` are those of its virtual machine. Who wants the ids of messages to lead to it again gives its port.
+    """
+    port = port or broker_port()
     with temporary_home() as home:
-        settings = {
+        wanted = {
             "brokerClusterName": cluster,
             "brokerName": name,
             "namesrvAddr": namesrv,
@@ -46,12 +51,17 @@ def broker(
             **_small(home),
             **(properties or {}),
         }
-        arguments = ("-c", str(write_properties(home / "broker.conf", settings)))
+        arguments = ("-c", str(write_properties(home / "broker.conf", wanted)))
         main_class = "org.apache.rocketmq.broker.BrokerStartup"
-        command = java_command(SERVER_VERSIONS[version], home, main_class, *arguments)
+        command = java_command(SERVER_VERSIONS[version], home, main_class, *arguments, settings=settings)
         with running(command, home, f"127.0.0.1:{port}") as process:
             process.wait_for(_BOOT)
             yield process
+
+
+def broker_port() -> int:
+    """A port for a broker, which listens on two more beside it."""
+    return free_port(-2, 1)
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:

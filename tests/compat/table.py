@@ -12,13 +12,19 @@ _HEADINGS = ("part", "what", "Apache", "result", "seconds")
 _PAGE = """\
 # Compatibility with Apache RocketMQ
 
-Written by `make compat`, which runs Apache's own brokers, clients and tools against our NameServer. The column
-Apache is the version of clients and tools; the servers of 4.9.8 are not on Maven, so those of 4.9.7 run instead.
+Written by `make compat`, which runs Apache's own brokers, clients and tools against our NameServer, and carries store
+directories between Apache's brokers and ours. The column Apache is the version of clients and tools; the servers of
+4.9.8 are not on Maven, so those of 4.9.7 run instead.
 
 For each mqadmin command, two brokers register with Apache's NameServer and with ours, the command asks both, and
 what it prints is compared letter by letter, but for addresses, rates, ages and padding. _In another order_: Apache's
 NameServer hands out brokers and topics in the order of a hash map, on which nobody can rely. _The FAQ link is that
 of 5.x_: the links with which errors end changed between 4.9 and 5.x.
+
+A store that is carried has several files of each sort and messages of every kind: plain, in batches, compressed with
+zlib, LZ4 and Zstandard, large, with several keys, delayed and with a timer (5.x), due and not yet due, of transactions
+committed, rolled back and pending. What a broker serves of it over the wire is compared byte by byte with what ours
+reads in it: every record of every queue, system topics too, by queue offset, by id and by each of its keys.
 
 """
 
@@ -30,6 +36,7 @@ class Part(Enum):
     CLIENTS = "clients"
     DEPARTURES = "departures"
     OTHER_LANGUAGES = "other languages"
+    STORE = "store"
     MQADMIN = "mqadmin"
 
 

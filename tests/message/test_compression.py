@@ -41,6 +41,15 @@ def test_a_body_becomes_smaller(kind: CompressionType) -> None:
     assert len(compression.compress(BODY, kind)) < len(BODY) / 10
 
 
+@pytest.mark.skipif(CompressionType.LZ4 not in kinds(), reason="lz4 is not installed")
+def test_blocks_of_lz4_do_not_lean_on_each_other() -> None:
+    """Java reads no others, and drops the message and all that came with it in one pull."""
+    compressed = compression.compress(BODY * 20, CompressionType.LZ4)
+
+    frame_flags = compressed[4]
+    assert frame_flags & 0x20
+
+
 @each_kind
 def test_a_body_longer_than_allowed_is_refused(kind: CompressionType) -> None:
     compressed = compression.compress(BODY, kind)

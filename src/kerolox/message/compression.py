@@ -15,8 +15,8 @@ def compress(body: bytes, kind: CompressionType = CompressionType.ZLIB, level: i
     if kind is CompressionType.ZLIB:
         return zlib.compress(body, level)
     if kind is CompressionType.LZ4:
-        # Java's knows no level.
-        compressed: bytes = _module("lz4.frame", kind).compress(body)
+        # Java's knows no level, and reads no block that leans on the one before it.
+        compressed: bytes = _module("lz4.frame", kind).compress(body, block_linked=False)
     else:
         compressed = _module("zstandard", kind).ZstdCompressor(level=level).compress(body)
     return compressed

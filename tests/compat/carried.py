@@ -1,0 +1,132 @@
+"""A store directory that goes from broker to broker: how both must be set up, and what ours reads in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from kerolox.message import names
+from kerolox.message.record import decode
+from kerolox.store.check import Report, check
+from kerolox.store.configuration import FlushDiskType, StoreConfig
+from kerolox.store.delays import HALF_TOPIC
+from kerolox.store.reader import GetStatus
+from kerolox.store.store import Store
+from tests.compat.sent import DIVERTED, UNKNOWN, Sent, digest
+from tests.compat.served import KEY_HITS_MAX, Contents, Places
+
+LOG_FILE_SIZE = 1 << 20
+QUEUE_FILE_SIZE = 2000
+INDEX_SLOTS, INDEX_ENTRIES = 500, 400
+
+
+def broker_properties(root: Path, **more: str) -> dict[str, str]:
+    """What a Java broker is to be told, so that a few hundred messages fill several files of each sort."""
+    return {
+        "storePathRootDir": str(root),
+        "storePathCommitLog": str(root / "commitlog"),
+        "mappedFileSizeCommitLog": str(LOG_FILE_SIZE),
+        "mappedFileSizeConsumeQueue": str(QUEUE_FILE_SIZE),
+        "maxHashSlotNum": str(INDEX_SLOTS),
+        "maxIndexNum": str(INDEX_ENTRIES),
+        # Nobody is asked what became of a transaction, not even when the broker ends, unless a test wants it.
+        "transactionCheckInterval": "3600000",
+        "transactionTimeOut": "3600000",
+        # 5.x would gather ends of transactions for three seconds, in which it asks about them again.
+        "transactionOpBatchInterval": "100",
+        **more,
+    }
+
+
+def configuration(root: Path, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH) -> StoreConfig:
+    """The same for ours."""
+    return StoreConfig(
+        store_path_root_dir=root,
+        mapped_file_size_commit_log=LOG_FILE_SIZE,
+        mapped_file_size_consume_queue=QUEUE_FILE_SIZE,
+        max_hash_slot_num=INDEX_SLOTS,
+        max_index_num=INDEX_ENTRIES,
+        flush_disk_type=flush,
+    )
+
+
+def checked(root: Path) -> Report:
+    """Returns what a check has found in a store that was stopped cleanly; fails if anything is wrong with it."""
+    report = check(configuration(root))
+    assert report.complaints == []
+    assert report.is_clean
+    return report
+
+
+def files_in(root: Path) -> tuple[int, int, int]:
+    """Returns how many files the log has, the longest queue, and the index."""
+    queues = [len(list(path.iterdir())) for path in (root / "consumequeue").glob("*/*")]
+    return len(list((root / "commitlog").iterdir())), max(queues), len(list((root / "index").iterdir()))
+
+
+def by_queue(store: Store) -> Contents:
+    """Returns the records of all queues, read as a consumer reads them."""
+    contents = {(topic, queue_id): _records(store, topic, queue_id) for (topic, queue_id), _ in store.queues.items()}
+    return {queue: records for queue, records in contents.items() if records}
+
+
+def _records(store: Store, topic: str, queue_id: int) -> list[bytes]:
+    queue = store.queues.get(topic, queue_id)
+    assert queue is not None
+    records: list[bytes] = []
+    offset = queue.min_offset
+    while offset < queue.max_offset:
+        got = store.reader.get(topic, queue_id, offset)
+        assert got.status is GetStatus.FOUND
+        records += got.records
+        offset = got.next_offset
+    return records
+
+
+def keys_of(contents: Contents) -> list[tuple[str, str]]:
+    """Returns every topic and key, or unique key, by which a record of these can be found."""
+    messages = [decode(record) for records in contents.values() for record in records]
+    pairs = ((message.topic, key) for message in messages for key in (message.get("UNIQ_KEY"), *message.keys) if key)
+    return list(dict.fromkeys(pairs))
+
+
+def by_key(store: Store, keys: Iterable[tuple[str, str]]) -> Places:
+    return {
+        (topic, key): sorted(
+            {found.physical_offset for found in store.reader.find(topic, key.encode(), count_max=KEY_HITS_MAX)}
+        )
+        for topic, key in keys
+    }
+
+
+def by_id(store: Store, offset_id: str) -> bytes:
+    record = store.reader.record_of_id(offset_id)
+    assert record is not None
+    return record
+
+
+def assert_holds(store: Store, sent: Iterable[Sent], topic: str) -> None:
+    """Every message that was sent is where its sender was told, with its keys, and its body when it is unpacked."""
+    for one in sent:
+        message = decode(by_id(store, _offset_id(store, one)), check_crc=True)
+        where = UNKNOWN if one.offset_id == UNKNOWN else message.offset_id
+        found = Sent(
+            one.kind,
+            message.get(names.UNIQ_KEY) or "",
+            where,
+            message.queue_offset,
+            digest(message),
+            tuple(message.keys),
+        )
+        assert found == one
+        assert (message.topic == topic) is (one.kind not in DIVERTED), one
+
+
+def _offset_id(store: Store, sent: Sent) -> str:
+    if sent.offset_id != UNKNOWN:
+        return sent.offset_id
+    # The oldest is the one that was sent; each time its producer is asked about it, it is stored again.
+    oldest = store.reader.find(HALF_TOPIC, sent.unique_key.encode())[-1]
+    record = store.reader.record_at(oldest.physical_offset)
+    assert record is not None
+    return decode(record).offset_id

@@ -1,0 +1,129 @@
+"""What a broker serves of its store: every record of every queue, asked for by queue, by id and by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from kerolox.codes import RequestCode
+from kerolox.errors import QueryNotFound
+from kerolox.message.record import decode_all, size_and_magic
+from kerolox.remoting.client import Client
+from kerolox.wire.header import Empty, Header, Request, named
+
+# The records of each queue by topic and number, from its first offset on.
+Contents = dict[tuple[str, int], list[bytes]]
+# Where the records with a key lie, by topic and key.
+Places = dict[tuple[str, str], list[int]]
+
+KEY_HITS_MAX = 64
+_TIMEOUT_SECONDS = 10.0
+_SUBSCRIPTION_IN_REQUEST = 0x4
+
+
+class Pulled(Header):
+    next_begin_offset: int
+
+
+class PullMessage(Request[Pulled], code=RequestCode.PULL_MESSAGE):
+    consumer_group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    max_msg_nums: int = 32
+    sys_flag: int = _SUBSCRIPTION_IN_REQUEST
+    commit_offset: int = 0
+    suspend_timeout_millis: int = 0
+    subscription: str = "*"
+    sub_version: int = 0
+    expression_type: str = "TAG"
+
+
+class Position(Header):
+    offset: int
+
+
+class GetMaxOffset(Request[Position], code=RequestCode.GET_MAX_OFFSET):
+    topic: str
+    queue_id: int
+
+
+class GetMinOffset(Request[Position], code=RequestCode.GET_MIN_OFFSET):
+    topic: str
+    queue_id: int
+
+
+class ViewMessageById(Request[Empty], code=RequestCode.VIEW_MESSAGE_BY_ID):
+    offset: int
+
+
+class QueryMessage(Request[Empty], code=RequestCode.QUERY_MESSAGE):
+    topic: str
+    key: str
+    max_num: int = KEY_HITS_MAX
+    begin_timestamp: int = 0
+    end_timestamp: int = 2**63 - 1
+    is_unique_key: str = named("_UNIQUE_KEY_QUERY", default="false")
+
+
+class Served:
+    """Asks a broker at an address; `root` is its store, of which only the names of the queues are read."""
+
+    def __init__(self, client: Client, address: str, root: Path) -> None:
+        self._client = client
+        self._address = address
+        self._root = root
+
+    async def by_queue(self) -> Contents:
+        """Returns the records of all queues of all topics, those of the system as well."""
+        queues = sorted((path.parent.name, int(path.name)) for path in (self._root / "consumequeue").glob("*/*"))
+        contents = {queue: await self._records(*queue) for queue in queues}
+        return {queue: records for queue, records in contents.items() if records}
+
+    async def _records(self, topic: str, queue_id: int) -> list[bytes]:
+        offset = (await self._call(GetMinOffset(topic=topic, queue_id=queue_id))).offset
+        end = (await self._call(GetMaxOffset(topic=topic, queue_id=queue_id))).offset
+        records: list[bytes] = []
+        while offset < end:
+            pull = PullMessage(consumer_group="served", topic=topic, queue_id=queue_id, queue_offset=offset)
+            reply = await self._client.call(self._address, pull, timeout_seconds=_TIMEOUT_SECONDS)
+            records += split(reply.body)
+            offset = reply.fields.next_begin_offset
+        return records
+
+    async def _call(self, request: Request[Position]) -> Position:
+        return (await self._client.call(self._address, request, timeout_seconds=_TIMEOUT_SECONDS)).fields
+
+    async def by_id(self, physical_offset: int) -> bytes:
+        view = ViewMessageById(offset=physical_offset)
+        return (await self._client.call(self._address, view, timeout_seconds=_TIMEOUT_SECONDS)).body
+
+    async def by_key(self, keys: Iterable[tuple[str, str]]) -> Places:
+        """Returns where the messages with each key lie; of those whose hash only is the same there are none."""
+        return {(topic, key): await self._places(topic, key) for topic, key in keys}
+
+    async def _places(self, topic: str, key: str) -> list[int]:
+        query = QueryMessage(topic=topic, key=key)
+        try:
+            reply = await self._client.call(self._address, query, timeout_seconds=_TIMEOUT_SECONDS)
+        except QueryNotFound:
+            return []
+        found = decode_all(reply.body, check_crc=True)
+        # Each once: the last in the index before a broker was killed is entered again by the next that is Java's.
+        places = {
+            message.physical_offset
+            for message in found
+            if message.topic == topic and key in (message.get("UNIQ_KEY"), *message.keys)
+        }
+        return sorted(places)
+
+
+def split(body: bytes) -> list[bytes]:
+    """Returns the records that lie one after the other in a body."""
+    records: list[bytes] = []
+    at = 0
+    while at < len(body):
+        size, _ = size_and_magic(body, at)
+        records.append(body[at : at + size])
+        at += size
+    return records

@@ -1,0 +1,72 @@
+"""The tables of a store directory, written by ours for Java to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kerolox.runtime.files import RealDisk
+from kerolox.store import tables
+from kerolox.store.delays import HALF_TOPIC
+from kerolox.store.tables import JsonTable
+from kerolox.wire.bodies.topics import DataVersion, TopicConfig
+from tests.compat.extending import OP_TOPIC
+
+# Without these nobody can ask 4.9 for what is in their queues: it makes the first known when it first asks about a
+# transaction, and the second never.
+SYSTEM_TOPICS = {HALF_TOPIC: 1, OP_TOPIC: 1}
+
+_VERSION = DataVersion(counter=1, timestamp=1_700_000_000_000)
+
+
+class Camel(msgspec.Struct, rename="camel"):
+    data_version: DataVersion
+
+
+class Topics(Camel):
+    topic_config_table: dict[str, TopicConfig]
+
+
+class Groups(Camel):
+    subscription_group_table: dict[str, dict[str, Any]]
+
+
+class Offsets(Camel):
+    offset_table: dict[str, dict[int, int]]
+
+
+class DelayOffsets(Camel):
+    offset_table: dict[int, int]
+
+
+def write_topics(root: Path, queue_numbers: Mapping[str, int]) -> None:
+    topics = {
+        name: TopicConfig(topic_name=name, read_queue_nums=number, write_queue_nums=number)
+        for name, number in queue_numbers.items()
+    }
+    _persist(root, tables.TOPICS, Topics(_VERSION, topics))
+
+
+def read_topics(root: Path) -> dict[str, TopicConfig]:
+    found = JsonTable(RealDisk(), root / "config" / tables.TOPICS, Topics).load()
+    assert found is not None
+    return found.topic_config_table
+
+
+def write_groups(root: Path, *names: str) -> None:
+    _persist(root, tables.SUBSCRIPTION_GROUP, Groups(_VERSION, {name: {"groupName": name} for name in names}))
+
+
+def write_offsets(root: Path, offsets: dict[str, dict[int, int]]) -> None:
+    _persist(root, tables.CONSUMER_OFFSET, Offsets(_VERSION, offsets))
+
+
+def write_delay_offsets(root: Path, offsets: dict[int, int]) -> None:
+    _persist(root, tables.DELAY_OFFSET, DelayOffsets(_VERSION, offsets))
+
+
+def _persist(root: Path, name: str, value: Camel) -> None:
+    JsonTable(RealDisk(), root / "config" / name, type(value)).persist(value)
