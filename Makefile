@@ -7,7 +7,7 @@ INSTALLED := .venv/installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint fuzz bench compat clean
+.PHONY: help demo up test lint fuzz chaos bench compat clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -29,6 +29,9 @@ lint: $(INSTALLED) ## run ruff, mypy --strict and the import contracts
 
 fuzz: $(INSTALLED) ## throw two million damaged inputs at the codec
 	KEROLOX_FUZZ_CASES=2000000 $(BIN)/pytest tests/wire/test_fuzz.py --timeout=0 -q -s $(ARGS)
+
+chaos: $(INSTALLED) ## stop, starve and damage stores, thousands of times, and read back what was promised (uses strace)
+	$(BIN)/python -m tests.crash.chaos $(ARGS)
 
 bench: $(INSTALLED) ## compare speed and size with Apache RocketMQ in one run (needs Java and Maven)
 	$(BIN)/python -m bench.namesrv $(ARGS)

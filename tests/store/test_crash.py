@@ -4,16 +4,16 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
 from kerolox.message.peek import peek
-from kerolox.store.check import check as verify
 from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.store import Store
+from tests.crash.proofs import noted
 from tests.store.disks import SimulatedDisk, Stopped
+from tests.store.oracle import verified
 from tests.store.stores import (
     StillClock,
     batch,
@@ -185,6 +185,7 @@ def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, keeps_
     clock = StillClock(1_700_001_000_000)
     store = new_store(disk, config(flush), clock)
     recovered = store.recover()
+    verified(disk, store.config, recovered.damages)
     contents = served(store)
     for at, data in contents.items():
         assert history.written[at] == data, at
@@ -203,6 +204,7 @@ def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, keeps_
     (place,) = put(store, draft(b"after", "orders", 1))
     assert place.queue_offset >= max((at[2] for at in contents if at[:2] == ("orders", 1)), default=-1) + 1
     run(store.close())
+    assert verified(disk, store.config, recovered.damages).is_clean
     again = opened(disk, config(flush), clock)
     assert served(again) == {**contents, ("orders", 1, place.queue_offset): again.log.read(place.physical_offset, 103)}
 
@@ -228,45 +230,36 @@ def every_stop(flush: FlushDiskType) -> Iterator[tuple[int, Script]]:
 
 @pytest.mark.parametrize("flush", FlushDiskType)
 def test_a_killed_process_loses_nothing_that_was_promised(flush: FlushDiskType) -> None:
+    runs = promised = 0
     for stop_after, script in every_stop(flush):
         with told(f"killed after {stop_after}"):
             check(script.disk.after_kill(), script.history, flush)
+        runs += 1
+        promised += len(script.history.promised)
+    noted(f"killed, {flush.value}", runs=runs, promised=promised)
 
 
 def test_a_power_cut_loses_nothing_that_was_promised_under_sync_flush() -> None:
     flush = FlushDiskType.SYNC_FLUSH
+    runs = promised = 0
     for stop_after, script in every_stop(flush):
         for number, left in enumerate(script.disk.after_power_cut(seed=stop_after, count=IMAGES)):
             with told(f"cut after {stop_after}, image {number}"):
                 check(left, script.history, flush)
+            runs += 1
+            promised += len(script.history.promised)
+    noted("power cut, SYNC_FLUSH", runs=runs, promised=promised)
 
 
 def test_a_power_cut_under_async_flush_leaves_whole_messages_and_no_hole_that_is_not_reported() -> None:
     flush = FlushDiskType.ASYNC_FLUSH
+    runs = 0
     for stop_after, script in every_stop(flush):
         for number, left in enumerate(script.disk.after_power_cut(seed=stop_after, count=IMAGES // 2)):
             with told(f"cut after {stop_after}, image {number}"):
                 check(left, script.history, flush, keeps_promises=False)
-
-
-@pytest.mark.parametrize("flush", FlushDiskType)
-def test_what_was_recovered_passes_the_check(flush: FlushDiskType, tmp_path: Path) -> None:
-    for stop_after in range(0, run_until(None, flush).disk.operations, 5):
-        script = run_until(stop_after, flush)
-        left = list(script.disk.after_power_cut(seed=stop_after, count=1))[stop_after % 2]
-        store = new_store(left, config(flush))
-        damages = [f"log: no record from {damage.offset} " for damage in store.recover().damages]
-        run(store.close())
-        left.save(tmp_path / str(stop_after))
-
-        settings = config(flush)
-        settings.store_path_root_dir = tmp_path / str(stop_after) / "store"
-        report = verify(settings)
-
-        assert report.is_clean
-        assert len(report.complaints) == len(damages), report.complaints
-        for damage, complaint in zip(damages, report.complaints, strict=True):
-            assert complaint.startswith(damage)
+            runs += 1
+    noted("power cut, ASYNC_FLUSH", runs=runs)
 
 
 @contextlib.contextmanager

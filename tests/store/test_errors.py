@@ -10,7 +10,9 @@ from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly
 from kerolox.store.store import Store
+from tests.crash.proofs import noted
 from tests.store.disks import SimulatedDisk
+from tests.store.oracle import verified
 from tests.store.stores import (
     LOG,
     ROOT,
@@ -98,7 +100,9 @@ def lives(flush: FlushDiskType) -> Iterator[tuple[str, Life]]:
 
 
 def check(disk: SimulatedDisk, life: Life, expected: list[bytes], where: str) -> None:
-    store = opened(disk, life.store.config)
+    store = new_store(disk, life.store.config)
+    recovered = store.recover()
+    verified(disk, store.config, recovered.damages)
     served = {data for key, _ in store.queues.items() for _, data in numbered_records(store, *key)}
     for data in expected:
         at = 0
@@ -106,17 +110,27 @@ def check(disk: SimulatedDisk, life: Life, expected: list[bytes], where: str) ->
             size = int.from_bytes(data[at : at + 4])
             assert data[at : at + size] in served, where
             at += size
+    run(store.close())
+    assert verified(disk, store.config, recovered.damages).is_clean, where
 
 
 def test_each_operation_may_fail_once_and_nothing_promised_is_lost_by_a_power_cut() -> None:
+    runs = promised = 0
     for where, life in lives(FlushDiskType.SYNC_FLUSH):
         for image in life.disk.after_power_cut(count=1):
             check(image, life, life.promised, where)
+            runs += 1
+            promised += len(life.promised)
+    noted("power cut after a failure", runs=runs, promised=promised)
 
 
 def test_each_operation_may_fail_once_and_nothing_accepted_is_lost_by_a_kill() -> None:
+    runs = promised = 0
     for where, life in lives(FlushDiskType.ASYNC_FLUSH):
         check(life.disk.after_kill(), life, life.accepted, where)
+        runs += 1
+        promised += len(life.accepted)
+    noted("killed after a failure", runs=runs, promised=promised)
 
 
 def test_looking_may_fail_at_every_point_with_defined_exceptions() -> None:
@@ -307,3 +321,32 @@ def test_a_commit_log_that_was_cut_short_by_hand_refuses_to_open() -> None:
 
     with pytest.raises(StoreDamaged, match="4000 bytes, expected 4096"):
         opened(disk)
+
+
+def test_what_was_refused_is_gone_after_a_clean_stop() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, draft(b"before"))
+    disk.fail("write", errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        store.append([draft(b"refused")])
+    disk.heal()
+
+    run(store.close())
+
+    assert verified(disk, store.config).records == 1
+    assert b"refu" not in disk.content(LOG / f"{0:020d}")
+
+
+def test_a_blank_that_could_not_be_written_is_gone_after_a_clean_stop() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, draft_of_size(3000))
+    disk.fail("write", errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        store.append([draft_of_size(2000)])
+    disk.heal()
+
+    run(store.close())
+
+    assert verified(disk, store.config).records == 1

@@ -1,5 +1,6 @@
 """A store against a simple model of it: puts, flushes, deletions, crashes and new beginnings in any order."""
 
+import errno
 import os
 
 import pytest
@@ -14,58 +15,146 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from kerolox.message import sysflag
+from kerolox.message.hosts import NOWHERE, pack
+from kerolox.message.message import Message
+from kerolox.message.peek import peek
+from kerolox.message.properties import to_bytes
+from kerolox.message.record import encode
+from kerolox.store.commit_log import Appended, Draft
 from kerolox.store.configuration import FlushDiskType
+from kerolox.store.errors import StoreFull
 from kerolox.store.reader import GetStatus
+from kerolox.store.scan import Damage
+from tests.crash.proofs import noted
 from tests.store.disks import SimulatedDisk
+from tests.store.oracle import verified
 from tests.store.stores import StillClock, batch, config, draft, draft_of_size, new_store, run, without_threads
 
 RUNS = int(os.environ.get("KEROLOX_MODEL_RUNS", "100"))
 
 Queue = tuple[str, int]
-queues = st.sampled_from([("a", 0), ("a", 1), ("b", 0)])
+# Its length takes two bytes, and its records have the second magic.
+LONG_TOPIC = "%RETRY%" + "g" * 125
+TOPICS = ("a", "b", LONG_TOPIC)
+short_queues = st.sampled_from([("a", 0), ("a", 1), ("b", 0)])
+queues = st.one_of(short_queues, st.just((LONG_TOPIC, 0)))
 sizes = st.integers(100, 1800)
+hosts = st.sampled_from([NOWHERE, pack("10.1.2.3", 10911), pack("fd00::1:2", 10911)])
+shapes = st.sampled_from([(16, 24), (1, 5), (64, 1000)])
 
 
 class StoreModel(RuleBasedStateMachine):
     """For each queue the records it has, by their offset; and how much of the log is durable."""
 
-    @initialize(flush=st.sampled_from(FlushDiskType))
-    def open(self, flush: FlushDiskType) -> None:
+    runs = 0
+    promised = 0
+
+    @initialize(
+        flush=st.sampled_from(FlushDiskType),
+        log_size=st.sampled_from([4096, 5000, 16384, 1 << 17]),
+        queue_entries=st.sampled_from([2, 8, 1000]),
+        shape=shapes,
+    )
+    def open(self, flush: FlushDiskType, log_size: int, queue_entries: int, shape: tuple[int, int]) -> None:
         self.disk = SimulatedDisk()
         self.clock = StillClock()
-        self.settings = config(flush, file_reserved_time=0, delete_commit_log_files_interval=0)
+        self.settings = config(
+            flush,
+            mapped_file_size_commit_log=log_size,
+            mapped_file_size_consume_queue=20 * queue_entries,
+            max_hash_slot_num=shape[0],
+            max_index_num=shape[1],
+            file_reserved_time=0,
+            delete_commit_log_files_interval=0,
+        )
         self.is_sync = flush is FlushDiskType.SYNC_FLUSH
         # Each record with the end of its place in the log.
         self.records: dict[Queue, list[tuple[int, bytes]]] = {}
+        # Halves of transactions and the like, which are in the log, but in no queue.
+        self.unqueued: list[tuple[int, bytes]] = []
         self.durable = 0
         self.deleted = 0
+        # What a write that failed may have left behind the end of the log, until the next that does not.
+        self.refused: list[tuple[Queue, bytes]] = []
         # What was deleted with its topic is found by its keys as long as the log has it.
         self.removed: list[tuple[str, int, bytes]] = []
         # Ranges without a record, which a power cut has left; they stay as they are.
-        self.damages: set[int] = set()
+        self.damages: dict[int, Damage] = {}
         self._open()
 
     def _open(self) -> None:
         self.store = new_store(self.disk, self.settings, self.clock)
         self.recovered = self.store.recover()
-        self.new_damages = {damage.offset for damage in self.recovered.damages} - self.damages
-        self.damages |= self.new_damages
+        found = {damage.offset: damage for damage in self.recovered.damages}
+        self.new_damages = found.keys() - self.damages.keys()
+        self.damages |= found
+        self._verify()
+
+    def _learn(self) -> None:
+        """Of what was refused some may be stored all the same, if the machine stopped before it could be undone."""
+        for queue, data in self.refused:
+            # One that was never tried says that it lies at 0, where another does.
+            offset = peek(data).physical_offset
+            if self.store.reader.record_at(offset, len(data)) != data:
+                break
+            self.records.setdefault(queue, []).append((offset + len(data), data))
+        self.refused = []
+
+    def _verify(self) -> None:
+        assert not verified(self.disk, self.settings, self.damages.values()).is_clean
 
     @rule(queue=queues, bodies=st.lists(st.binary(max_size=300), min_size=1, max_size=4), key=st.integers(0, 3))
     def put(self, queue: Queue, bodies: list[bytes], key: int) -> None:
         self._put(queue, [draft(body, *queue, KEYS=f"k{key}") for body in bodies])
 
+    @rule(queue=queues, kind=st.sampled_from(range(0, 16, 4)), born=hosts, stored=hosts, key=st.integers(0, 3))
+    def put_transaction(self, queue: Queue, kind: int, born: bytes, stored: bytes, key: int) -> None:
+        topic, queue_id = queue
+        properties = to_bytes({"KEYS": f"k{key} x", "UNIQ_KEY": f"{key:032d}", "TAGS": "t"})
+        message = Message(topic, b"body", properties, queue_id, 0, kind, born_host=born, store_host=stored)
+        made = Draft(topic, queue_id, encode(message), is_queued=sysflag.is_queued(kind))
+        if made.is_queued:
+            self._put(queue, [made])
+            return
+        (place,) = self.store.append([made])
+        assert place.queue_offset == 0
+        self.refused = []
+        self.unqueued.append((place.end_offset, bytes(made.records)))
+
+    @rule(
+        queue=queues,
+        at=st.integers(0, 5),
+        kinds=st.sampled_from(["write", "allocate", "truncate", "open", "write allocate truncate open"]),
+        large=sizes,
+    )
+    def put_on_a_disk_without_room(self, queue: Queue, at: int, kinds: str, large: int) -> None:
+        """What is refused leaves no trace; what is not is stored, though it may be shown only when there is room."""
+        drafts = [draft(b"1" * 50, *queue, KEYS="k1"), draft(b"2" * large, *queue), draft(b"3", *queue, KEYS="k2")]
+        self.disk.fail(kinds, errno.ENOSPC, at=at)
+        try:
+            places = self.store.append(drafts)
+        except StoreFull:
+            places = []
+        self.disk.heal()
+        self._note(queue, drafts[: len(places)], places)
+        self.refused = [(queue, bytes(made.records)) for made in drafts[len(places) :]]
+        self.flush_behind()
+
     @rule(queue=queues, count=st.integers(1, 5))
     def put_batch(self, queue: Queue, count: int) -> None:
         self._put(queue, [batch([b"x" * number for number in range(count)], *queue)])
 
-    @rule(queue=queues, size=sizes, count=st.integers(1, 3))
+    @rule(queue=short_queues, size=sizes, count=st.integers(1, 3))
     def put_large(self, queue: Queue, size: int, count: int) -> None:
         self._put(queue, [draft_of_size(size, *queue) for _ in range(count)])
 
-    def _put(self, queue: Queue, drafts: list) -> None:  # type: ignore[type-arg]
+    def _put(self, queue: Queue, drafts: list[Draft]) -> None:
+        self._note(queue, drafts, self.store.append(drafts))
+
+    def _note(self, queue: Queue, drafts: list[Draft], places: list[Appended]) -> None:
         known = self.records.setdefault(queue, [])
-        places = self.store.append(drafts)
+        self.refused = []
         assert len(places) == len(drafts)
         for made, place in zip(drafts, places, strict=True):
             assert place.queue_offset == len(known)
@@ -87,6 +176,7 @@ class StoreModel(RuleBasedStateMachine):
     def flush_behind(self) -> None:
         run(self.store.behind.flush())
         self.durable = self.store.flusher.durable_offset
+        self._verify()
 
     @precondition(lambda self: self.store.log.end_offset > self.settings.mapped_file_size_commit_log)
     @rule(share=st.floats(0, 1))
@@ -99,6 +189,7 @@ class StoreModel(RuleBasedStateMachine):
         self.deleted = self.store.log.first_offset
         if oldest:
             self.durable = self.store.flusher.durable_offset
+        self._verify()
 
     @rule(topic=st.sampled_from("ab"))
     def delete_topic(self, topic: str) -> None:
@@ -112,6 +203,8 @@ class StoreModel(RuleBasedStateMachine):
     @rule()
     def stop_and_start(self) -> None:
         run(self.store.close())
+        self.refused = []
+        assert verified(self.disk, self.settings, self.damages.values()).is_clean
         self._open()
         self.durable = self.store.log.end_offset
         assert not self.new_damages
@@ -123,7 +216,8 @@ class StoreModel(RuleBasedStateMachine):
         self._open()
         self.durable = self.store.log.end_offset
         assert not self.new_damages
-        assert self.recovered.torn is None
+        assert self.recovered.torn is None or self.refused
+        self._learn()
 
     @rule(seed=st.integers(0, 1000), number=st.integers(0, 2))
     def cut_power(self, seed: int, number: int) -> None:
@@ -132,16 +226,18 @@ class StoreModel(RuleBasedStateMachine):
         self.disk = list(self.disk.after_power_cut(seed, count=number))[number]
         self._open()
         assert self.store.log.end_offset >= before
+        self._learn()
         end = self.durable = self.store.log.end_offset
+        there = [(record_end, data) for record_end, data in self.unqueued if self._is_there(record_end, data)]
+        assert all(lost[0] > before for lost in self.unqueued if lost not in there)
+        self.unqueued = there
         for known in self.records.values():
             while known and known[-1][0] > end:
                 known.pop()
             lost = [
                 offset
                 for offset, (record_end, data) in enumerate(known)
-                if data
-                and record_end > self.deleted
-                and self.store.reader.record_at(record_end - len(data), len(data)) != data
+                if data and not self._is_there(record_end, data)
             ]
             assert all(known[offset][0] > before for offset in lost)
             assert not lost or self.new_damages
@@ -150,6 +246,15 @@ class StoreModel(RuleBasedStateMachine):
                 known.pop()
             for offset in lost:
                 known[offset] = (known[offset][0], b"")
+
+    def _is_there(self, record_end: int, data: bytes) -> bool:
+        """Whether the log has a record, or had it before its file was deleted."""
+        return record_end <= self.deleted or self.store.reader.record_at(record_end - len(data), len(data)) == data
+
+    def teardown(self) -> None:
+        StoreModel.runs += 1
+        if hasattr(self, "store"):
+            StoreModel.promised += sum(map(len, self.records.values())) + len(self.unqueued)
 
     @invariant()
     def all_that_may_be_seen_is(self) -> None:
@@ -180,19 +285,15 @@ class StoreModel(RuleBasedStateMachine):
         if not hasattr(self, "store"):
             return
         shown = self.store.flusher.durable_offset if self.is_sync else self.store.log.end_offset
+        # Of a rollback the index has no keys.
+        halves = [(end, data) for end, data in self.unqueued if peek(data).sys_flag & sysflag.ROLLBACK == 4]
         for key in range(4):
-            mark = b"KEYS\x01k%d\x02" % key
-            for topic in ("a", "b"):
-                expected = {
-                    end - len(data)
-                    for (of_topic, _), known in self.records.items()
-                    for end, data in known
-                    if of_topic == topic and self.deleted < end <= shown and mark in data
-                } | {
-                    end - len(data)
-                    for of_topic, end, data in self.removed
-                    if of_topic == topic and self.deleted < end and mark in data
-                }
+            mark = b"KEYS\x01k%d" % key
+            for topic in TOPICS:
+                known = [item for (of_topic, _), items in self.records.items() if of_topic == topic for item in items]
+                known += [(end, data) for end, data in halves if peek(data).topic == topic]
+                known += [(end, data) for of_topic, end, data in self.removed if of_topic == topic]
+                expected = {end - len(data) for end, data in known if self.deleted < end <= shown and mark in data}
                 found = {
                     peeked.physical_offset for peeked in self.store.reader.find(topic, b"k%d" % key, count_max=10_000)
                 }
@@ -213,3 +314,4 @@ def test_a_store_does_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> No
             derandomize=RUNS == 100,
         ),
     )
+    noted("model", runs=StoreModel.runs, promised=StoreModel.promised)

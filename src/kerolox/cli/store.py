@@ -1,17 +1,34 @@
 """`kerolox store`: look at a store directory, ours or RocketMQ's, without changing it."""
 
+import contextlib
 import sys
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 import click
+import msgspec
 
-from kerolox.message.peek import Peek
-from kerolox.store.check import Report, check, dump
+from kerolox.errors import ConfigurationError
+from kerolox.message.compression import decompress
+from kerolox.message.errors import CompressionError
+from kerolox.message.message import Message
+from kerolox.message.sysflag import is_compressed
+from kerolox.runtime import properties
+from kerolox.store.check import check
 from kerolox.store.configuration import StoreConfig
+from kerolox.store.dump import Wanted, dump
 from kerolox.store.errors import StoreError
+from kerolox.store.report import Report
+from kerolox.store.sizes import found_settings
+
+_BODY_SIZE_MAX = 64 * 1024 * 1024
 
 _STORE = click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+_CONFIG = click.option(
+    "-c", "--configFile", "config_file", type=Path, help="Properties of its broker, if sizes cannot be found out."
+)
+_JSON = click.option("--json", "is_json", is_flag=True, help="Print JSON, for machines.")
 
 
 @click.group()
@@ -21,57 +38,123 @@ def store() -> None:
 
 @store.command("check")
 @_STORE
-def check_command(directory: Path) -> None:
-    """Verify the log and the queues in DIRECTORY; ends with 1 if something is wrong."""
-    config = _configuration(directory)
-    with click.progressbar(length=100, label="reading the commit log", file=sys.stderr) as bar:
-        try:
-            report = check(config, lambda done, total: bar.update(done * 100 // max(total, 1) - bar.pos))
-        except (StoreError, OSError) as error:
-            raise click.ClickException(str(error)) from error
-    _print(report)
-    if report.complaints:
+@_CONFIG
+@_JSON
+def check_command(directory: Path, config_file: Path | None, is_json: bool) -> None:
+    """Verify log, queues, index, checkpoint and tables in DIRECTORY; ends with 1 if something is wrong.
+
+    Nothing is changed, and a broker may be at work in it.
+    """
+    try:
+        config = _configuration(directory, config_file)
+        with click.progressbar(length=1000, label="reading the store", file=sys.stderr) as bar:
+            report = check(config, lambda done, total: bar.update(done * 1000 // max(total, 1) - bar.pos))
+    except (StoreError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    if is_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2))
+    else:
+        _print(report)
+    if not report.is_whole:
         raise SystemExit(1)
 
 
 def _print(report: Report) -> None:
-    click.echo(f"log      {report.first_offset} to {report.end_offset}, {report.records} records, {report.bytes} bytes")
-    click.echo(f"queues   {report.queues}, {report.entries} entries")
-    click.echo(
-        f"stopped  {'cleanly' if report.is_clean else 'uncleanly, or still open: the next start will recover it'}"
-    )
-    for complaint in report.complaints:
-        click.echo(f"WRONG    {complaint}")
-    click.echo("whole" if not report.complaints else f"{len(report.complaints)} things are wrong")
+    stopped = "cleanly" if report.is_clean else "open, or stopped uncleanly: the next start will recover it"
+    rows = [
+        ("log", f"{report.first_offset} to {report.end_offset}, {report.records} records, {report.bytes} bytes"),
+        ("queues", f"{report.queues}, {report.entries} entries"),
+        ("index", f"{report.index_files} files, {report.index_entries} entries"),
+        ("tables", f"{report.tables}"),
+        ("stopped", stopped),
+        *(("note", note) for note in report.notes),
+        *(("WRONG", complaint) for complaint in report.complaints),
+    ]
+    if report.complaints_left_out:
+        rows.append(("WRONG", f"and {report.complaints_left_out} more"))
+    for name, text in rows:
+        click.echo(f"{name:<9}{text}")
+    wrong = len(report.complaints) + report.complaints_left_out
+    click.echo("whole" if not wrong else f"{wrong} things are wrong")
 
 
 @store.command("dump")
 @_STORE
+@_CONFIG
+@click.option("--topic", help="Records of this topic only.")
+@click.option("--queue", "queue_id", type=int, help="Records of this queue only.")
+@click.option("--queue-offset", type=int, help="From this offset of the queue on.")
+@click.option("--key", help="Records with this key, or this unique key, only.")
 @click.option("--from", "start_offset", type=int, default=0, help="Begin at this offset of the log.")
-@click.option("--count", type=int, help="Print at most so many records.")
-def dump_command(directory: Path, start_offset: int, count: int | None) -> None:
+@click.option("--to", "end_offset", type=int, help="End before this offset of the log.")
+@click.option("--limit", "--count", type=click.IntRange(min=0), help="Print at most so many records.")
+@click.option("--body", type=click.Choice(["none", "text", "hex"]), default="none", help="Print bodies, too.")
+@_JSON
+def dump_command(
+    directory: Path,
+    config_file: Path | None,
+    topic: str | None,
+    queue_id: int | None,
+    queue_offset: int | None,
+    key: str | None,
+    start_offset: int,
+    end_offset: int | None,
+    limit: int | None,
+    body: str,
+    is_json: bool,
+) -> None:
     """Print the records of the commit log in DIRECTORY, one to a line."""
+    wanted = Wanted(topic, queue_id, queue_offset, key.encode() if key else None, start_offset, end_offset)
     try:
-        for number, record in enumerate(dump(_configuration(directory), start_offset)):
-            if count is not None and number >= count:
-                break
-            click.echo(_line(record))
+        for message in islice(dump(_configuration(directory, config_file), wanted), limit):
+            click.echo(_json(message, body) if is_json else _line(message, body))
     except (StoreError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 
-def _line(record: Peek) -> str:
-    time = datetime.fromtimestamp(record.store_timestamp / 1000).isoformat(timespec="milliseconds")
-    keys = b" ".join(key for key in (record.unique_key, record.keys) if key).decode(errors="replace")
-    where = f"{record.topic}/{record.queue_id}/{record.queue_offset}"
-    return f"{record.physical_offset:>20} {record.size:>8} {time} {where} {keys}"
+def _line(message: Message, body: str) -> str:
+    time = datetime.fromtimestamp(message.store_timestamp / 1000).isoformat(timespec="milliseconds")
+    keys = " ".join(key for key in (message.get("UNIQ_KEY"), message.get("KEYS")) if key)
+    where = f"{message.topic}/{message.queue_id}/{message.queue_offset}"
+    shown = "" if body == "none" else f" {_body(message, body)!r}"
+    return f"{message.physical_offset:>20} {len(message.body):>8} {time} {where} {keys}{shown}"
 
 
-def _configuration(directory: Path) -> StoreConfig:
-    """Returns the settings a store must have been written with: the size of its files tells."""
-    config = StoreConfig(store_path_root_dir=directory)
-    for path in sorted(config.commit_log_directory.glob("[0-9]*"))[:1]:
-        config.mapped_file_size_commit_log = path.stat().st_size or config.mapped_file_size_commit_log
-    for path in sorted((directory / "consumequeue").glob("*/*/[0-9]*"))[:1]:
-        config.mapped_file_size_consume_queue = path.stat().st_size or config.mapped_file_size_consume_queue
+def _json(message: Message, body: str) -> str:
+    fields = {
+        "topic": message.topic,
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "physicalOffset": message.physical_offset,
+        "storeTimestamp": message.store_timestamp,
+        "bornTimestamp": message.born_timestamp,
+        "sysFlag": message.sys_flag,
+        "flag": message.flag,
+        "reconsumeTimes": message.reconsume_times,
+        "properties": message.parsed,
+        "bodySize": len(message.body),
+    }
+    if body != "none":
+        fields["body"] = _body(message, body)
+    return msgspec.json.encode(fields).decode()
+
+
+def _body(message: Message, body: str) -> str:
+    """Returns the body as it was sent, decompressed if need be and if it can be."""
+    data = message.body
+    if is_compressed(message.sys_flag):
+        with contextlib.suppress(CompressionError):
+            data = decompress(data, message.sys_flag, _BODY_SIZE_MAX)
+    return data.hex() if body == "hex" else data.decode("utf-8", "backslashreplace")
+
+
+def _configuration(directory: Path, file: Path | None) -> StoreConfig:
+    """Returns the settings a store must have been written with: its broker's, or what its files tell."""
+    config = found_settings(directory)
+    if file is not None:
+        try:
+            config.update(properties.parse(file.read_text("utf-8")))
+        except (OSError, UnicodeDecodeError, ConfigurationError) as error:
+            raise click.ClickException(f"configuration file {file} cannot be read: {error}") from error
+        config.store_path_root_dir = directory
     return config

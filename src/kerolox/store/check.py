@@ -1,160 +1,114 @@
 """Verifies a store from end to end, without changing a byte of it."""
 
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
-import msgspec
-
-from kerolox.message import sysflag
 from kerolox.message.peek import Peek
-from kerolox.runtime.files import RealDisk, RealFile
+from kerolox.runtime.files import Disk
+from kerolox.store.check_index import IndexCheck
+from kerolox.store.check_queues import QueueCheck
+from kerolox.store.check_tables import CheckpointCheck, TableCheck
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.consume_queue import ConsumeQueue, Entry
-from kerolox.store.deleted_topics import DELETED_TOPICS, DeletedTopics
-from kerolox.store.errors import StoreDamaged
+from kerolox.store.index_file import IndexShape
+from kerolox.store.read_only import ReadOnlyDisk
+from kerolox.store.report import Meter, Progress, Report
 from kerolox.store.scan import Scan
 from kerolox.store.segments import OpenFiles, Segments
 
-# Told how many bytes of the log have been read so far, and how many there are.
-Progress = Callable[[int, int], None]
 
+def check(config: StoreConfig, progress: Progress | None = None, *, disk: Disk | None = None) -> Report:
+    """Reads log, queues, index, checkpoint and tables once, and says where they do not agree.
 
-class ReadOnlyDisk(RealDisk):
-    """A disk on which nothing can be changed."""
-
-    def open(self, path: Path, *, create: bool = False) -> RealFile:
-        return RealFile(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def write(self, path: Path, data: bytes) -> None:
-        raise _refused(path)
-
-    def rename(self, source: Path, target: Path) -> None:
-        raise _refused(target)
-
-    def remove(self, path: Path) -> None:
-        raise _refused(path)
-
-    def remove_directory(self, path: Path) -> None:
-        raise _refused(path)
-
-    def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
-        raise _refused(path)
-
-
-class Report(msgspec.Struct):
-    """What was found; a store is whole if there are no complaints."""
-
-    records: int = 0
-    bytes: int = 0
-    queues: int = 0
-    entries: int = 0
-    first_offset: int = 0
-    end_offset: int = 0
-    is_clean: bool = True
-    complaints: list[str] = []
-
-
-class _Log:
-    """The commit log, opened for reading only."""
-
-    def __init__(self, config: StoreConfig) -> None:
-        self.files = OpenFiles(ReadOnlyDisk(), config.open_files_max)
-        self.segments = Segments(self.files, config.commit_log_directory, config.mapped_file_size_commit_log)
-        self.segments.load()
-        self.scan = Scan(self.segments)
-        self.deleted = DeletedTopics(self.files.disk, config.store_path_root_dir / "config" / DELETED_TOPICS)
-        self.deleted.load()
-
-    def records(self, progress: Progress | None = None) -> Iterator[tuple[Peek, int]]:
-        total = self.segments.end_offset - self.segments.first_offset
-        for record, offset in self.scan.records(self.segments.first_offset):
-            yield record, offset
-            if progress is not None:
-                progress(offset + record.size - self.segments.first_offset, total)
-
-
-def dump(config: StoreConfig, start_offset: int = 0) -> Iterator[Peek]:
-    """Yields what is in each record of the log from `start_offset` on."""
-    log = _Log(config)
+    StoreDamaged if the files of the log do not follow each other. A store may be in use meanwhile: what is not yet
+    written behind the log, and what is written or deleted while it is looked at, is no complaint.
+    """
+    looking = ReadOnlyDisk(disk)
+    root = config.store_path_root_dir
+    report = Report(is_clean=looking.read(root / "abort") is None)
+    files = OpenFiles(looking, config.open_files_max)
     try:
-        for record, offset in log.records():
-            if offset >= start_offset:
-                yield record
+        # In this order: what is in the queues and the index now will be found in the log.
+        queues = QueueCheck(files, root, config.mapped_file_size_consume_queue, report)
+        queues_size = queues.load()
+        shape = IndexShape(config.max_hash_slot_num, config.max_index_num)
+        index = IndexCheck(looking, root / "index", shape, report)
+        index_size = index.load()
+        checkpoint = CheckpointCheck(looking, root / "checkpoint", report)
+        checkpoint.load()
+        tables = TableCheck(looking, root / "config", report)
+        tables.load()
+        segments = Segments(files, config.commit_log_directory, config.mapped_file_size_commit_log)
+        segments.load()
+        report.first_offset = segments.first_offset
+        meter = Meter(progress, queues_size + index_size + segments.end_offset - segments.first_offset)
+        queues.begin(meter)
+        index.begin(meter)
+        for record in LogCheck(segments, report, meter).records():
+            queues.see(record)
+            index.see(record)
+        queues.end(tables.topics)
+        index.end()
+        tables.compare_offsets(queues.max_offsets())
+        checkpoint.compare(index.end_timestamp)
+        meter.end()
     finally:
-        log.files.close()
-
-
-def check(config: StoreConfig, progress: Progress | None = None) -> Report:
-    """Reads every record and every entry, and says where they do not agree. StoreDamaged if there is no log to read."""
-    report = Report(is_clean=not (config.store_path_root_dir / "abort").exists())
-    log = _Log(config)
-    try:
-        expected = _check_log(log, report, progress)
-        _check_queues(config, log, expected, report)
-    finally:
-        log.files.close()
+        files.close()
     return report
 
 
-# Topic, queue id and queue offset of a record, by where it lies.
-_Expected = dict[int, tuple[str, int, int]]
+class LogCheck:
+    """Goes through the log, and notes how it is."""
 
+    def __init__(self, segments: Segments, report: Report, meter: Meter) -> None:
+        self._segments = segments
+        self._report = report
+        self._meter = meter
 
-def _check_log(log: _Log, report: Report, progress: Progress | None) -> _Expected:
-    expected: _Expected = {}
-    for record, offset in log.records(progress):
-        report.records += 1
-        report.bytes += record.size
-        if sysflag.is_queued(record.sys_flag) and not log.deleted.covers(record.topic, offset):
-            expected[offset] = record.topic, record.queue_id, record.queue_offset
-    report.first_offset, report.end_offset = log.segments.first_offset, log.scan.end_offset
-    for damage in log.scan.damages:
-        report.complaints.append(f"log: no record from {damage.offset} to {damage.end_offset}: {damage.reason}")
-    if log.scan.torn is not None:
-        torn = log.scan.torn
-        report.complaints.append(f"log: ends at {torn.offset} with something up to {torn.end_offset}: {torn.reason}")
-    return expected
-
-
-def _check_queues(config: StoreConfig, log: _Log, expected: _Expected, report: Report) -> None:
-    directory = config.store_path_root_dir / "consumequeue"
-    disk = log.files.disk
-    for topic in disk.names(directory):
-        for number in disk.names(directory / topic):
-            if not number.isdigit():
-                continue
-            segments = Segments(log.files, directory / topic / number, config.mapped_file_size_consume_queue)
-            queue = ConsumeQueue(segments)
+    def records(self) -> Iterator[Peek]:
+        report = self._report
+        offset = self._segments.first_offset
+        while True:
+            scan = Scan(self._segments)
+            resume: int | None = None
             try:
-                queue.load()
-            except (StoreDamaged, OSError) as error:
-                report.complaints.append(f"queue {topic}/{number}: {error}")
-                continue
-            report.queues += 1
-            _check_queue(topic, int(number), queue, expected, report)
-    missing = len(expected)
-    if missing:
-        offset, place = next(iter(expected.items()))
-        first = "{}/{}/{}".format(*place)
-        report.complaints.append(f"queues: {missing} records have no entry, the first lies at {offset} ({first})")
+                for record, at in scan.records(offset):
+                    if scan.damages:
+                        resume = self._resume(scan)
+                        if resume is not None:
+                            break
+                    report.records += 1
+                    report.bytes += record.size
+                    report.last_timestamp = max(report.last_timestamp, record.store_timestamp)
+                    self._meter.add(at + record.size - offset)
+                    offset = at + record.size
+                    yield record
+            except FileNotFoundError:
+                resume = self._after_deletion(offset)
+            if resume is None:
+                break
+            offset = resume
+        self._end(scan)
 
+    def _resume(self, scan: Scan) -> int | None:
+        """Tells of a damage; or returns where to go on reading, if it was a record that was just being written."""
+        damage = scan.damages.pop()
+        if not self._report.is_clean and isinstance(Scan(self._segments).record_at(damage.offset), Peek):
+            return damage.offset
+        self._report.complain(f"log: no record from {damage.offset} to {damage.end_offset}: {damage.reason}")
+        return None
 
-def _check_queue(topic: str, queue_id: int, queue: ConsumeQueue, expected: _Expected, report: Report) -> None:
-    first = queue.min_offset
-    for number, entry in enumerate(queue.entries(first, queue.max_offset - first), first):
-        report.entries += 1
-        if entry.is_filler or entry.physical_offset < report.first_offset:
-            continue
-        wanted = expected.pop(entry.physical_offset, None)
-        if wanted != (topic, queue_id, number):
-            report.complaints.append(_mismatch(topic, queue_id, number, entry, wanted))
+    def _after_deletion(self, offset: int) -> int:
+        """Returns where to go on after the oldest files were deleted; FileNotFoundError if it was not that."""
+        self._segments.load()
+        first = self._segments.first_offset
+        if first <= offset:
+            raise FileNotFoundError(f"{self._segments.path_of(offset)} is missing")
+        self._report.notes.append(f"log: deleted up to {first} while it was read")
+        self._report.first_offset = first
+        return first
 
-
-def _mismatch(topic: str, queue_id: int, number: int, entry: Entry, wanted: tuple[str, int, int] | None) -> str:
-    found = "no record lies there" if wanted is None else "the record there is of {}/{}/{}".format(*wanted)
-    return f"queue {topic}/{queue_id}: entry {number} points to {entry.physical_offset}, and {found}"
-
-
-def _refused(path: Path) -> OSError:
-    return OSError(f"{path} was to be changed, and this store is only read")
+    def _end(self, scan: Scan) -> None:
+        self._report.end_offset = scan.end_offset
+        if scan.torn is not None:
+            torn = scan.torn
+            text = f"log: ends at {torn.offset} with something up to {torn.end_offset}: {torn.reason}"
+            self._report.complain_if_clean(text)

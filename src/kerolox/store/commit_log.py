@@ -93,17 +93,15 @@ class CommitLog:
         segments = self._segments
         if self.end_offset == segments.end_offset:
             self._extend(no_file)
-        if self._stray_end > self.end_offset:
-            # Else what was refused could be found after a crash, behind what was accepted.
-            segments.write(self.end_offset, bytes(self._stray_end - self.end_offset))
-            self._stray_end = 0
+        # Else what was refused could be found after a crash, behind what was accepted.
+        self.clear_stray()
         room = segments.room_after(self.end_offset)
         if size + BLANK_SIZE_MIN > room:
             # A record never spans two files: the rest of this one becomes a blank that sends readers on to the
             # next. That comes first, for a blank that leads nowhere would end the log.
             if self.end_offset + room == segments.end_offset:
                 self._extend(no_file)
-            segments.write(self.end_offset, blank(room))
+            self._write(blank(room))
             self.end_offset += room
 
     def _extend(self, no_file: OSError | None) -> None:
@@ -130,14 +128,24 @@ class CommitLog:
             appended.append(Appended(end, end + size, queue_offset, store_timestamp))
             end += size
         data = b"".join([draft.records for draft in drafts[first : first + len(appended)]])
-        try:
-            self._segments.write(start, data)
-        except OSError:
-            self._stray_end = end
-            raise
+        self._write(data)
         self.end_offset = end
         self._recent_offset, self._recent = start, data
         return appended
+
+    def _write(self, data: bytes) -> None:
+        """Writes at the end; of what fails some may be there."""
+        try:
+            self._segments.write(self.end_offset, data)
+        except OSError:
+            self._stray_end = self.end_offset + len(data)
+            raise
+
+    def clear_stray(self) -> None:
+        """Removes what a write that failed has left after the end; OSError if that cannot be written either."""
+        if self._stray_end > self.end_offset:
+            self._segments.write(self.end_offset, bytes(self._stray_end - self.end_offset))
+        self._stray_end = 0
 
     def read(self, offset: int, size: int) -> bytes:
         """Returns at most `size` bytes from `offset` on, not beyond the end of its file or of the log."""

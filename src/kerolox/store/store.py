@@ -179,6 +179,9 @@ class Store(Service):
         self._is_open = False
         try:
             await self.preparer.close()
+            # What was refused is no part of the log, and the next start need not wonder about it.
+            with contextlib.suppress(OSError):
+                self.log.clear_stray()
             await self.flusher.close()
             await self.behind.flush()
             is_clean = self.flusher.failure is None and self.dispatcher.offset == self.log.end_offset

@@ -1,0 +1,153 @@
+"""`make chaos`: runs the long proofs of the store, and writes what came of them to docs/reference/durability.md.
+
+Arguments choose proofs by their names; then only those are run, and the page is left as it is. What a proof sets can be
+set otherwise from outside (`KEROLOX_MODEL_RUNS=1000 make chaos`), and the page then says so.
+"""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "durability.md"
+
+_INTRODUCTION = """\
+# What survives
+
+Written by `make chaos`, which stops, starves and damages stores and opens them again. After each stop every message
+that had been promised is read back, and `kerolox store check` must find the store whole. _Promised_ is under SYNC_FLUSH
+what a sender was told is stored; under ASYNC_FLUSH the same, but a power cut may take what was not yet synced (as
+Apache's does), and then only whether the rest is whole is proved.
+
+Power cuts are simulated: a disk in memory drops, tears and reorders what was not synced. Processes are real ones, on a
+real disk, stopped by `strace` at a system call or by SIGKILL at any moment. Each command stands next to what it showed;
+`make test` runs a small part of each.
+
+"""
+_HEADINGS = ("proof", "runs", "messages promised", "lost", "seconds", "command")
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    name: str
+    what: str
+    tests: str
+    settings: dict[str, str] = field(default_factory=dict)
+    needs: str | None = None
+    # What a proof that holds says of losses.
+    lost: str = "0"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {name: os.environ.get(name, value) for name, value in self.settings.items()}
+
+    @property
+    def command(self) -> str:
+        settings = "".join(f"{name}={value} " for name, value in self.environment.items())
+        return f"{settings}pytest {self.tests}"
+
+
+PROOFS = (
+    Proof(
+        "model",
+        "random puts, flushes, deletions, full disks, stops, kills and power cuts, against a model",
+        "tests/store/test_model.py",
+        {"KEROLOX_MODEL_RUNS": "20000"},
+    ),
+    Proof(
+        "images",
+        "stopped after every file operation: killed, or power cut with what was not synced dropped, torn, reordered",
+        "tests/store/test_crash.py",
+        {"KEROLOX_CRASH_IMAGES": "40"},
+    ),
+    Proof("errors", "every file operation fails once, then a kill or a power cut", "tests/store/test_errors.py"),
+    Proof(
+        "damage",
+        "log cut at every byte and each bit flipped in the last records; random bits flipped in every file",
+        "tests/store/test_damage.py",
+        {"KEROLOX_DAMAGES": "20000"},
+        lost="what was hit, and at most one more; the check tells",
+    ),
+    Proof(
+        "killed-at-calls",
+        "process killed at each system call that changes a file",
+        "tests/crash/test_processes.py -k killed_at_a_call",
+        {"KEROLOX_CRASH_CALLS": "0"},
+        needs="strace",
+    ),
+    Proof(
+        "failing-calls",
+        "system calls that fail with ENOSPC, EIO, EROFS, EMFILE, once and for good",
+        "tests/crash/test_processes.py -k whose_calls_fail",
+        {"KEROLOX_CRASH_CALLS": "10"},
+        needs="strace",
+    ),
+    Proof(
+        "lives",
+        "process killed at any moment, again and again in one directory",
+        "tests/crash/test_processes.py -k any_moment",
+        {"KEROLOX_CRASH_LIVES": "200"},
+    ),
+)
+
+
+def prove(proof: Proof) -> tuple[Row, bool]:
+    """Runs a proof and returns its row, and whether it held."""
+    if proof.needs is not None and shutil.which(proof.needs) is None:
+        return (proof.what, "-", "-", f"not run: no {proof.needs} here", "-", f"`{proof.command}`"), True
+    with tempfile.TemporaryDirectory() as directory:
+        notes = Path(directory) / "notes"
+        arguments = [sys.executable, "-m", "pytest", *proof.tests.split(), "--timeout=0", "-q"]
+        environment = os.environ | proof.environment | {"KEROLOX_PROOFS": str(notes)}
+        started = time.monotonic()
+        code = subprocess.run(arguments, cwd=ROOT, env=environment, check=False).returncode
+        seconds = time.monotonic() - started
+        lines = notes.read_text().splitlines() if notes.exists() else []
+    return _row(proof, [json.loads(line) for line in lines], seconds, is_held=code == 0), code == 0
+
+
+def _row(proof: Proof, notes: list[dict[str, int]], seconds: float, *, is_held: bool) -> Row:
+    runs = sum(note["runs"] for note in notes)
+    promised = sum(note.get("promised", 0) for note in notes)
+    lost = proof.lost if is_held else "FAILED"
+    return proof.what, f"{runs:,}", f"{promised:,}", lost, f"{seconds:.0f}", f"`{proof.command}`"
+
+
+def page(rows: list[Row]) -> str:
+    lines = [_HEADINGS, ("---",) * len(_HEADINGS), *rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    machine = f"Python {platform.python_version()}, {platform.system()} {platform.release().split('-')[0]}"
+    return f"{_INTRODUCTION}{table}\n\nLast run with {machine}, {os.cpu_count()} cores.\n"
+
+
+def main(names: list[str]) -> int:
+    chosen = [proof for proof in PROOFS if not names or proof.name in names]
+    is_held = bool(chosen)
+    rows = {proof.name: _not_run(proof) for proof in PROOFS}
+    for proof in chosen:
+        print(f"{proof.name}: {proof.command}", flush=True)
+        rows[proof.name], held = prove(proof)
+        is_held &= held
+        # After each of them, for the last may take an hour.
+        if not names:
+            PAGE.write_text(page(list(rows.values())))
+    if names:
+        print(page([rows[proof.name] for proof in chosen]))
+    return 0 if is_held else 1
+
+
+def _not_run(proof: Proof) -> Row:
+    return proof.what, "-", "-", "not run", "-", f"`{proof.command}`"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,149 @@
+"""Real processes on a real disk: killed at a system call, refused by the system, killed at any moment."""
+
+import os
+import random
+import select
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kerolox.store.check import check
+from kerolox.store.configuration import FlushDiskType
+from tests.crash.lives import ERRORS, STRACE, SYSCALLS, Promise, calls, command, environment, live, lost, promises
+from tests.crash.proofs import noted
+from tests.crash.writer import configuration
+
+# Of the calls of each kind so many are tried, spread over the life of a process, 0 for all; and so many lives end
+# at any moment. `make chaos` asks for more.
+CALLS = int(os.environ.get("KEROLOX_CRASH_CALLS", "1"))
+LIVES = int(os.environ.get("KEROLOX_CRASH_LIVES", "2"))
+# How often a store is checked while it is written.
+CHECKS = 10
+# `make test` has time for these only.
+NAMES = SYSCALLS if CALLS != 1 else ("pwrite64", "fdatasync", "fallocate")
+
+pytestmark = pytest.mark.timeout(0)
+
+needs_strace = pytest.mark.skipif(
+    STRACE is None, reason="needs strace, which make cannot install; make chaos uses it too"
+)
+
+
+def chosen(numbers: list[int]) -> list[int]:
+    if not CALLS or len(numbers) <= CALLS:
+        return numbers
+    return [numbers[(2 * at + 1) * len(numbers) // (2 * CALLS)] for at in range(CALLS)]
+
+
+def injected(
+    directory: Path, flush: FlushDiskType, name: str, what: str
+) -> tuple["subprocess.CompletedProcess[str]", list[Promise]]:
+    return live(directory, flush, "-e", f"trace={name}", "-e", f"inject={name}:{what}", "-o", os.devnull)
+
+
+@needs_strace
+@pytest.mark.parametrize("flush", FlushDiskType)
+def test_a_process_killed_at_a_call_loses_nothing_it_promised(flush: FlushDiskType, tmp_path: Path) -> None:
+    runs = promised = killed = 0
+    counted = calls(tmp_path / "counted", flush, tmp_path / "trace")
+    for name in NAMES:
+        for number in chosen(counted[name]):
+            directory = tmp_path / f"{name}-{number}"
+
+            ended, made = injected(directory, flush, name, f"signal=KILL:when={number}")
+
+            # In another life a thread may have fewer calls.
+            assert ended.returncode in (0, -signal.SIGKILL, 128 + signal.SIGKILL), ended.stderr
+            assert lost(directory, flush, made) == [], (name, number)
+            runs += 1
+            promised += len(made)
+            killed += ended.returncode != 0
+    assert killed > 0
+    noted(f"killed at a call, {flush.value}", runs=runs, promised=promised, killed=killed)
+
+
+def failures() -> Iterator[tuple[str, str]]:
+    """Each error once, and from then on for good."""
+    for error in ERRORS:
+        for forever in ("", "+"):
+            yield error, forever
+
+
+@needs_strace
+@pytest.mark.parametrize("flush", FlushDiskType)
+def test_a_process_whose_calls_fail_loses_nothing_it_promised(flush: FlushDiskType, tmp_path: Path) -> None:
+    runs = promised = refused = 0
+    counted = calls(tmp_path / "counted", flush, tmp_path / "trace")
+    for at, (error, forever) in enumerate(failures()):
+        for name in NAMES if CALLS != 1 else NAMES[at % 8 : at % 8 + 1]:
+            if name == "openat" and forever:
+                # Not even the interpreter could open anything any more.
+                continue
+            for number in chosen(counted[name]):
+                directory = tmp_path / f"{name}-{number}-{error}{forever}"
+
+                ended, made = injected(directory, flush, name, f"error={error}:when={number}{forever}")
+
+                assert ended.returncode == 0, (directory, ended.stderr)
+                assert lost(directory, flush, made) == [], directory
+                runs += 1
+                promised += len(made)
+                refused += len(made) < 24
+    assert refused > 0
+    noted(f"failing calls, {flush.value}", runs=runs, promised=promised, refused=refused)
+
+
+@pytest.mark.parametrize("flush", FlushDiskType)
+def test_a_process_killed_at_any_moment_loses_nothing_in_all_its_lives(flush: FlushDiskType, tmp_path: Path) -> None:
+    chance = random.Random(LIVES)
+    everything: list[Promise] = []
+    for life in range(LIVES):
+        first = life * 1_000_000
+        with subprocess.Popen(
+            command(tmp_path / "store", flush, first, 0), stdout=subprocess.PIPE, env=environment()
+        ) as process:
+            output = _read_until(process, lines=chance.randrange(1, 400))
+            # Now it is at work; the next call, whatever it is, may be its last.
+            select.select([], [], [], chance.random() * 0.02)
+            process.kill()
+            assert process.stdout is not None
+            output += process.stdout.read()
+            process.wait()
+        made = promises(output.decode())
+        assert made
+
+        assert lost(tmp_path / "store", flush, made) == [], life
+        everything += made
+    assert lost(tmp_path / "store", flush, everything) == []
+    noted(f"killed at any moment, {flush.value}", runs=LIVES, promised=len(everything))
+
+
+@pytest.mark.parametrize("flush", FlushDiskType)
+def test_a_store_can_be_checked_while_it_is_written(flush: FlushDiskType, tmp_path: Path) -> None:
+    seen = 0
+    with subprocess.Popen(
+        command(tmp_path / "store", flush, 0, 0), stdout=subprocess.PIPE, env=environment()
+    ) as process:
+        for _ in range(CHECKS):
+            _read_until(process, lines=20)
+
+            report = check(configuration(tmp_path / "store", flush))
+
+            assert (report.complaints, report.is_clean) == ([], False)
+            assert report.records >= max(seen, 20)
+            seen = report.records
+        process.kill()
+    noted(f"checked meanwhile, {flush.value}", runs=CHECKS, promised=seen)
+
+
+def _read_until(process: "subprocess.Popen[bytes]", lines: int) -> bytes:
+    assert process.stdout is not None
+    output = b""
+    while output.count(b"\n") < lines:
+        piece = os.read(process.stdout.fileno(), 65536)
+        assert piece, "it ended by itself"
+        output += piece
+    return output

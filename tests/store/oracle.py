@@ -1,0 +1,33 @@
+"""The oracle of every crash test: `kerolox store check` on what was left behind and opened again."""
+
+import re
+from collections.abc import Iterable
+
+from kerolox.runtime.files import Disk
+from kerolox.store.check import check
+from kerolox.store.configuration import StoreConfig
+from kerolox.store.report import Report
+from kerolox.store.scan import Damage
+
+_POINTS_TO = re.compile(r"points to (\d+), and no ")
+
+
+def verified(disk: Disk, settings: StoreConfig, damages: Iterable[Damage] = ()) -> Report:
+    """Checks a store and returns the report; AssertionError over anything that known damages do not explain."""
+    known = list(damages)
+    report = check(settings, disk=disk)
+    unexplained = [complaint for complaint in report.complaints if not _is_explained(complaint, known)]
+    assert not unexplained, unexplained
+    assert report.complaints_left_out == 0
+    if report.is_clean:
+        # What was stopped cleanly is complete.
+        assert not report.notes, report.notes
+    return report
+
+
+def _is_explained(complaint: str, damages: list[Damage]) -> bool:
+    if any(complaint.startswith(f"log: no record from {damage.offset} ") for damage in damages):
+        return True
+    # What was entered before it was damaged.
+    found = _POINTS_TO.search(complaint)
+    return found is not None and any(damage.offset <= int(found[1]) < damage.end_offset for damage in damages)
