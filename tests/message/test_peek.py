@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kerolox.message import names, properties
 from kerolox.message.message import Message
-from kerolox.message.peek import Peek, peek
+from kerolox.message.peek import Peek, peek, peek_run
 from kerolox.message.record import encode
 from kerolox.message.tags import java_hash
 from tests.message.examples import HELLO, HELLO_RECORD, V6, mappings, messages
@@ -26,6 +27,7 @@ def test_a_peek_sees_what_a_dispatcher_needs() -> None:
         tags_code=2598919,
         keys=b"",
         unique_key=b"",
+        tag=b"TagA",
     )
 
 
@@ -55,4 +57,65 @@ def test_a_peek_agrees_with_the_message(message: Message, mapping: dict[str, str
         tags_code=java_hash(message.get(names.TAGS) or ""),
         keys=(message.get(names.KEYS) or "").encode(),
         unique_key=(message.get(names.UNIQ_KEY) or "").encode(),
+        tag=(message.get(names.TAGS) or "").encode(),
     )
+
+
+def run_of(*made: Message) -> bytes:
+    """Records that lie one after the other from 5000 on, and say so."""
+    records = b""
+    for message in made:
+        records += encode(replace(message, physical_offset=5000 + len(records)))
+    return records
+
+
+@given(st.lists(st.tuples(messages(), mappings), max_size=4))
+def test_a_run_has_what_peeks_have_up_to_the_first_that_is_unusual(made: list[tuple[Message, dict[str, str]]]) -> None:
+    for message, mapping in made:
+        message.properties = properties.to_bytes(mapping)
+    buffer = b"before" + run_of(*[message for message, _ in made]) + b"after"
+
+    found = peek_run(buffer, 6, 5000, check_crc=True)
+
+    at = 6
+    for each in found:
+        assert each == peek(buffer, at, check_crc=True)
+        at += each.size
+    assert len(found) == len(made) or not is_usual(made[len(found)][0])
+
+
+def is_usual(message: Message) -> bool:
+    size = len(message.topic.encode())
+    return 0 < size <= 127 and len(message.born_host) == len(message.store_host) == 8 and "\0" not in message.topic
+
+
+def test_a_run_of_usual_records_is_found_whole() -> None:
+    buffer = run_of(*[HELLO] * 50)
+
+    assert [each.physical_offset for each in peek_run(buffer, 0, 5000, check_crc=True)] == list(range(5000, 11250, 125))
+    assert len(peek_run(buffer[:-1], 0, 5000)) == 49
+    assert peek_run(buffer, 0, 5001) == []
+
+
+def test_no_byte_of_a_record_can_be_flipped_so_that_a_run_has_it_and_a_peek_does_not() -> None:
+    good = run_of(HELLO, HELLO, HELLO)
+    for at in range(125, 250):
+        for bit in (0x01, 0x10, 0x80):
+            damaged = bytearray(good)
+            damaged[at] ^= bit
+
+            found = peek_run(bytes(damaged), 0, 5000, check_crc=True)
+
+            assert found[0] == peek(good)
+            if len(found) > 1:
+                assert found[1] == peek(damaged, 125, check_crc=True)
+
+
+def test_a_record_whose_end_never_reached_the_disk_is_in_no_run() -> None:
+    text = properties.to_bytes({"a": "b" * 2000})
+    good = run_of(replace(HELLO, properties=text))
+    hole = 5632 - 5000
+
+    assert len(peek_run(good, 0, 5000)) == 1
+    assert peek_run(good[:-3] + bytes(3), 0, 5000) == []
+    assert peek_run(good[:hole] + bytes(512) + good[hole + 512 :], 0, 5000) == []

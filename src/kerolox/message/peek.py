@@ -2,13 +2,24 @@
 
 import struct
 import zlib
+from typing import Final
 
 import msgspec
 
 from kerolox.message import names
 from kerolox.message.message import CRC_MASK
 from kerolox.message.properties import find, mark
-from kerolox.message.record import HOSTS_AT, Buffer, cut_off, topic_and_end, wrong_crc
+from kerolox.message.record import (
+    HOSTS_AT,
+    MAGIC_V1,
+    PROPERTIES_SIZE_MAX,
+    TOPIC_SIZE_MAX,
+    Buffer,
+    cut_off,
+    topic_and_end,
+    wrong_crc,
+)
+from kerolox.message.sysflag import HOSTS_MASK
 from kerolox.message.tags import tags_code
 
 TAGS_MARK = mark(names.TAGS)
@@ -19,6 +30,15 @@ UNIQ_KEY_MARK = mark(names.UNIQ_KEY)
 _HEADS = tuple(
     struct.Struct(f">IIIi4xqqi{8 + born}xq{store + 12}xi") for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
 )
+
+# Head, the length of the topic and that of the properties.
+_RECORD_SIZE_MIN: Final = _HEADS[0].size + 3
+# The least that a disk writes whole.
+SECTOR_SIZE: Final = 512
+_NO_SECTOR: Final = bytes(SECTOR_SIZE)
+# Topics that were read before, with their text; most records are of one of them.
+_topics: dict[bytes, str] = {}
+_TOPICS_MAX: Final = 16_384
 
 
 class Peek(msgspec.Struct, gc=False):
@@ -34,6 +54,7 @@ class Peek(msgspec.Struct, gc=False):
     # Parted by spaces; empty if there are none.
     keys: bytes
     unique_key: bytes
+    tag: bytes
 
 
 def peek(buffer: Buffer, at: int = 0, *, check_crc: bool = False) -> Peek:
@@ -63,6 +84,7 @@ def peek(buffer: Buffer, at: int = 0, *, check_crc: bool = False) -> Peek:
         if found != crc:
             raise wrong_crc(at, crc, found)
     properties = bytes(buffer[topic_end + 2 : at + size])
+    tag = find(properties, TAGS_MARK)
     return Peek(
         size,
         topic,
@@ -72,7 +94,107 @@ def peek(buffer: Buffer, at: int = 0, *, check_crc: bool = False) -> Peek:
         sys_flag,
         store_timestamp,
         properties,
-        tags_code(find(properties, TAGS_MARK)),
+        tags_code(tag),
         find(properties, KEYS_MARK),
         find(properties, UNIQ_KEY_MARK),
+        tag,
     )
+
+
+def peek_run(buffer: bytes, at: int, physical_offset: int, *, check_crc: bool = False) -> list[Peek]:
+    """Returns what stands in the records from `at` on, up to the first of which anything is unusual.
+
+    They lie one after the other and say themselves that they do, from `physical_offset` on; of each `peek` would
+    give the same. The one that is left out may be a good one all the same: `peek` tells.
+    """
+    found: list[Peek] = []
+    unpack, head_size = _HEADS[0].unpack_from, _HEADS[0].size
+    crc32, topic_of, note = zlib.crc32, _topics.get, found.append
+    view, limit = memoryview(buffer), len(buffer)
+    while at + _RECORD_SIZE_MIN <= limit:
+        (
+            size,
+            magic,
+            crc,
+            queue_id,
+            queue_offset,
+            said_offset,
+            sys_flag,
+            store_timestamp,
+            body_size,
+        ) = unpack(buffer, at)
+        body_start = at + head_size
+        body_end = body_start + body_size
+        end = at + size
+        if (
+            magic != MAGIC_V1
+            or said_offset != physical_offset
+            or sys_flag & HOSTS_MASK
+            or not body_start <= body_end <= end - 3
+            or end > limit
+        ):
+            break
+        topic_end = body_end + 1 + buffer[body_end]
+        if topic_end > end - 2 or topic_end + 2 + (buffer[topic_end] << 8 | buffer[topic_end + 1]) != end:
+            break
+        properties = buffer[topic_end + 2 : end]
+        if properties and not properties[-1]:
+            break
+        if len(properties) >= SECTOR_SIZE and (
+            len(properties) > PROPERTIES_SIZE_MAX or is_torn(properties, physical_offset + size)
+        ):
+            break
+        data = buffer[body_end + 1 : topic_end]
+        topic = topic_of(data) or _learnt(data)
+        if not topic or (check_crc and crc32(view[body_start:body_end]) & CRC_MASK != crc):
+            break
+        tag = find(properties, TAGS_MARK)
+        note(
+            Peek(
+                size,
+                topic,
+                queue_id,
+                queue_offset,
+                physical_offset,
+                sys_flag,
+                store_timestamp,
+                properties,
+                tags_code(tag),
+                find(properties, KEYS_MARK),
+                find(properties, UNIQ_KEY_MARK),
+                tag,
+            )
+        )
+        at = end
+        physical_offset += size
+    return found
+
+
+def is_torn(properties: bytes, end: int) -> bool:
+    """Whether the end of properties, or a whole sector of them, never reached the disk; `end` is where they end there.
+
+    No checksum covers what follows the body, but no properties end with a zero.
+    """
+    if not properties:
+        return False
+    if properties[-1] == 0:
+        return True
+    if len(properties) < SECTOR_SIZE or _NO_SECTOR not in properties:
+        return False
+    start = end - len(properties)
+    sectors = range(-start % SECTOR_SIZE, len(properties) - SECTOR_SIZE + 1, SECTOR_SIZE)
+    return any(properties[at : at + SECTOR_SIZE] == _NO_SECTOR for at in sectors)
+
+
+def _learnt(data: bytes) -> str:
+    """Returns the text of a topic that was not read before, empty if it is not a usual one."""
+    if len(data) > TOPIC_SIZE_MAX or b"\0" in data:
+        return ""
+    try:
+        topic = data.decode()
+    except UnicodeDecodeError:
+        return ""
+    if len(_topics) >= _TOPICS_MAX:
+        _topics.clear()
+    _topics[data] = topic
+    return topic

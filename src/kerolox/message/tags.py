@@ -13,10 +13,11 @@ _DIGITS = b"0123456789abcdefghijklmnopqrstu"
 _REMAINDERS = bytes(_DIGITS[byte % 31] for byte in range(256))
 _CARRIES = bytes(_DIGITS[byte // 31] for byte in range(256))
 
-# A client's unique id has 32 characters, and 20 of them are the same for all ids of a process.
+# A client's unique id has 32 characters: 20 are the same for all ids of a process, eight for those of a millisecond,
+# and the last four count.
 _UNIQUE_KEY_SIZE = 32
 _UNIQUE_HEAD_SIZE = 20
-_UNIQUE_TAIL_POWER = pow(31, _UNIQUE_KEY_SIZE - _UNIQUE_HEAD_SIZE, 1 << 32)
+_UNIQUE_TIME_END = 28
 
 # Longer texts are hashed each time, so that the caches stay small whatever is sent.
 _CACHED_SIZE_MAX = 64
@@ -38,9 +39,9 @@ def key_hash(topic: str, key: bytes) -> int:
     if len(topic) > 255:
         prefix = _unsigned_hash(topic.encode() + b"#")
     elif len(key) == _UNIQUE_KEY_SIZE and key.isascii():
-        # Most keys by far; only the last twelve characters differ from the one before.
-        prefix = _prefix_hash(topic, key[:_UNIQUE_HEAD_SIZE])
-        hashed = prefix * _UNIQUE_TAIL_POWER + _hash_ascii(key[_UNIQUE_HEAD_SIZE:]) & _BITS
+        # Most keys by far; often only the last four characters differ from the one before.
+        a, b, c, d = key[_UNIQUE_TIME_END:]
+        hashed = _moment_hash(topic, key[:_UNIQUE_TIME_END]) + a * 29791 + b * 961 + c * 31 + d & _BITS
         return hashed if hashed < 0x80000000 else -hashed & 0x7FFFFFFF
     else:
         prefix = _prefix_hash(topic, b"")
@@ -56,6 +57,14 @@ def key_hash(topic: str, key: bytes) -> int:
 @functools.lru_cache(maxsize=8192)
 def _prefix_hash(topic: str, head: bytes) -> int:
     return _unsigned_hash(topic.encode() + b"#" + head)
+
+
+@functools.lru_cache(maxsize=8192)
+def _moment_hash(topic: str, head: bytes) -> int:
+    """Returns what all but the last four characters of a unique id add to its hash."""
+    prefix = _prefix_hash(topic, head[:_UNIQUE_HEAD_SIZE])
+    moment = prefix * _POWERS[_UNIQUE_TIME_END - _UNIQUE_HEAD_SIZE] + _hash_ascii(head[_UNIQUE_HEAD_SIZE:])
+    return moment * _POWERS[_UNIQUE_KEY_SIZE - _UNIQUE_TIME_END] & _BITS
 
 
 @functools.lru_cache(maxsize=8192)
