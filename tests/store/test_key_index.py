@@ -54,6 +54,22 @@ def assert_holds(index: KeyIndex, puts: list[Put]) -> None:
         assert [offset for offset in found if offset not in others] == expected, key
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 5, 1000])
+def test_many_records_at_once_are_entered_as_one_by_one(tmp_path: Path, at_once: int) -> None:
+    puts = random_puts(200, seed=at_once)
+    index = new_index(RealDisk(), tmp_path / "index", SHAPE, pending_max=100)
+    index.load()
+    for first in range(0, len(puts), at_once):
+        some = [(TOPIC, put.keys, put.physical_offset, put.store_timestamp) for put in puts[first : first + at_once]]
+        index.put_all(some)
+        # Again, which changes nothing.
+        index.put_all(some)
+    paths = index.paths
+    index.close()
+
+    assert [path.read_bytes() for path in paths] == files_of(tmp_path / "other", SHAPE, puts)
+
+
 # As Java does
 
 

@@ -29,6 +29,10 @@ class Arrivals:
                 del self._waiting[key]
         return True
 
+    def __bool__(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting)
+
     def notify(self, topic: str, queue_id: int) -> None:
         for future in self._waiting.pop((topic, queue_id), ()):
             if not future.done():

@@ -2,10 +2,10 @@
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kerolox.message import sysflag
-from kerolox.message.peek import TAGS_MARK, Peek, peek
+from kerolox.message.peek import Peek, peek, peek_run
 from kerolox.message.properties import find
 from kerolox.message.record import BLANK_MAGIC, size_and_magic
 from kerolox.store.arrivals import Arrivals
@@ -13,7 +13,7 @@ from kerolox.store.commit_log import CommitLog
 from kerolox.store.delays import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
 from kerolox.store.deleted_topics import DeletedTopics
 from kerolox.store.errors import NotStorable
-from kerolox.store.key_index import KeyIndex, tag_key
+from kerolox.store.key_index import KeyIndex, Put, tag_key
 from kerolox.store.queue_ext import ExtendedQueue, ExtUnit
 from kerolox.store.queues import Queues
 from kerolox.store.scan import Damage
@@ -72,40 +72,43 @@ class Dispatcher:
                 self._dispatch_chunk(chunk)
 
     def _dispatch_chunk(self, chunk: bytes) -> None:
-        """Dispatches the records that are whole in a chunk, up to one that is not, a blank or a damage."""
-        at, end = 0, len(chunk)
-        while at + 8 <= end and self.offset not in self.damages:
-            size, magic = size_and_magic(chunk, at)
-            if magic == BLANK_MAGIC or at + size > end:
-                return
-            self.dispatch(peek(chunk, at))
-            at += size
+        """Dispatches the records that are whole in a chunk, at least one, up to a blank or a damage."""
+        run = peek_run(chunk, 0, self.offset)
+        if self.damages:
+            end = min((start for start in self.damages if start > self.offset), default=self.offset + len(chunk))
+            run = [record for record in run if record.physical_offset < end]
+        self.dispatch_all(run or [peek(chunk)])
 
     def dispatch(self, record: Peek) -> None:
         """Makes one record known; doing so again changes nothing."""
-        self.enter(record)
-        if self._index is not None and sysflag.transaction_type(record.sys_flag) != sysflag.ROLLBACK:
-            keys = [key for key in (record.unique_key, *record.keys.split(b" ")) if key]
-            tag = find(record.properties, TAGS_MARK)
-            if tag:
-                # As 5.5 does it, after the keys; 4.x does not ask for it.
-                keys.append(tag_key(tag))
-            if keys:
-                self._index.put(record.topic, keys, record.physical_offset, record.store_timestamp)
-        self.offset = record.physical_offset + record.size
-        self.timestamp = record.store_timestamp
-        self._arrivals.notify(record.topic, record.queue_id)
+        self.dispatch_all([record])
+
+    def dispatch_all(self, records: Sequence[Peek]) -> None:
+        """Makes records known that lie one after the other; doing so again changes nothing.
+
+        On OSError some of them may be in their queues, and nobody was woken.
+        """
+        index, enter = self._index, self._enter
+        puts: list[Put] = []
+        for record in records:
+            kind = record.sys_flag & sysflag.TRANSACTION_MASK
+            if kind == sysflag.NOT_TRANSACTION or kind == sysflag.COMMIT:
+                enter(record, record.tags_code if record.topic != SCHEDULE_TOPIC else self._due(record))
+            if index is not None and kind != sysflag.ROLLBACK and (keys := _keys(record)):
+                puts.append((record.topic, keys, record.physical_offset, record.store_timestamp))
+        if index is not None:
+            index.put_all(puts)
+        last = records[-1]
+        self.offset = last.physical_offset + last.size
+        self.timestamp = last.store_timestamp
+        if self._arrivals:
+            for record in records:
+                self._arrivals.notify(record.topic, record.queue_id)
 
     def enter(self, record: Peek) -> None:
         """Gives a record its entry in the queue, and no more."""
         if sysflag.is_queued(record.sys_flag):
-            tags_code = record.tags_code
-            if record.topic == SCHEDULE_TOPIC:
-                level = java_int(find(record.properties, DELAY_MARK))
-                if level is not None and level > 0:
-                    level = min(level, self._delay_level_max)
-                    tags_code = due_timestamp(self._delay_levels, level, record.store_timestamp)
-            self._enter(record, tags_code)
+            self._enter(record, record.tags_code if record.topic != SCHEDULE_TOPIC else self._due(record))
 
     def _enter(self, record: Peek, tags_code: int) -> None:
         deleted = self._deleted
@@ -121,3 +124,21 @@ class Dispatcher:
             queue.append_extended(record.queue_offset, record.physical_offset, record.size, unit)
         else:
             queue.append(record.queue_offset, record.physical_offset, record.size, tags_code)
+
+    def _due(self, record: Peek) -> int:
+        """Returns when a message is due that waits in the schedule topic: its queue has that for a tags code."""
+        level = java_int(find(record.properties, DELAY_MARK))
+        if level is None or level <= 0:
+            return record.tags_code
+        return due_timestamp(self._delay_levels, min(level, self._delay_level_max), record.store_timestamp)
+
+
+def _keys(record: Peek) -> list[bytes]:
+    """Returns what a record is found by."""
+    keys = [record.unique_key] if record.unique_key else []
+    if record.keys:
+        keys += [key for key in record.keys.split(b" ") if key]
+    if record.tag:
+        # As 5.5 does it, after the keys; 4.x does not ask for it.
+        keys.append(tag_key(record.tag))
+    return keys

@@ -172,39 +172,45 @@ class IndexFile:
 
     def put(self, hashes: Sequence[int], physical_offset: int, store_timestamp: int) -> int:
         """Enters the keys of a record, as many as there is room for, and returns how many. Offsets must not fall."""
+        return self.put_all([(key_hash, physical_offset, store_timestamp) for key_hash in hashes])
+
+    def put_all(self, entries: Sequence[tuple[int, int, int]]) -> int:
+        """The same of many records: hash, physical offset and store time of each key."""
         header = self.header
         slots = self._slots
-        number = header.next_entry
-        first = number
-        end = self._shape.entries
         assert slots is not None
-        assert physical_offset >= header.end_physical_offset
+        first = number = header.next_entry
+        entries = entries[: self._shape.entries - number]
+        if not entries:
+            return 0
+        assert entries[0][1] >= header.end_physical_offset
+        slot_count, slots_used = self._shape.slots, header.slots_used
+        touch = self._pages_dirty.add
+        packed: list[bytes] = []
         # The first entry counts from the end of the file before, if there is one, as Java's does.
-        begin = header.begin_timestamp
-        seconds = (store_timestamp - begin) // 1000 if 0 < begin < store_timestamp else 0
-        if seconds > _SECONDS_MAX:
-            seconds = _SECONDS_MAX
-        slot_count = self._shape.slots
-        for key_hash in hashes:
-            if number == end:
-                break
+        begin, timestamp = header.begin_timestamp, entries[0][2]
+        seconds = _seconds(begin, timestamp)
+        for key_hash, physical_offset, store_timestamp in entries:
+            if store_timestamp != timestamp:
+                timestamp = store_timestamp
+                seconds = _seconds(begin, timestamp)
             slot = key_hash % slot_count
             previous = slots[slot]
             if not 0 < previous < number:
                 previous = 0
-                header.slots_used += 1
-            self.pending += _pack_entry(key_hash, physical_offset, seconds, previous)
-            self._pages_dirty.add(slot // _PAGE_SLOTS)
+                slots_used += 1
+            packed.append(_pack_entry(key_hash, physical_offset, seconds, previous))
+            touch(slot // _PAGE_SLOTS)
             slots[slot] = number
             if number == 1:
                 header.begin_physical_offset = physical_offset
-                header.begin_timestamp = store_timestamp
+                header.begin_timestamp = begin = timestamp
                 seconds = 0
             number += 1
-        if number > first:
-            header.next_entry = number
-            header.end_physical_offset = physical_offset
-            header.end_timestamp = store_timestamp
+        self.pending += b"".join(packed)
+        header.slots_used = slots_used
+        header.next_entry = number
+        header.end_physical_offset, header.end_timestamp = entries[-1][1:]
         return number - first
 
     def find(self, key_hash: int, count_max: int, begin_timestamp: int, end_timestamp: int) -> list[int]:
@@ -408,6 +414,13 @@ class FileFlush:
         self._file.write_slots(self.pages)
         self._file.sync(self._header)
         self.is_done = True
+
+
+def _seconds(begin_timestamp: int, timestamp: int) -> int:
+    """Returns the time of an entry as the file has it."""
+    if not 0 < begin_timestamp < timestamp:
+        return 0
+    return min((timestamp - begin_timestamp) // 1000, _SECONDS_MAX)
 
 
 def _is_plausible(header: IndexHeader, shape: IndexShape) -> bool:

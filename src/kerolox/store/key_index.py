@@ -1,11 +1,13 @@
 """The key index: where in the log the messages with a certain key lie."""
 
 import asyncio
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
+from typing import TypeAlias
 
 from kerolox.message.tags import key_hash
 from kerolox.runtime.clock import Clock
@@ -15,8 +17,14 @@ from kerolox.store.index_file import ENTRY, HEADER, FileFlush, IndexFile, IndexH
 
 log = logging.getLogger(__name__)
 
+# Topic, keys, physical offset and store time of a record.
+Put: TypeAlias = tuple[str, Sequence[bytes], int, int]
+
 _NAME_DIGITS = 17
 _TAG_MARK = b"T#"
+# There are few tags, and each comes often.
+_tag_hash = functools.lru_cache(maxsize=8192)(key_hash)
+_CACHED_SIZE_MAX = 64
 
 
 def tag_key(tag: bytes) -> bytes:
@@ -70,6 +78,11 @@ class KeyIndex:
         return self._files[-1].header.end_physical_offset if self._files else 0
 
     @property
+    def sealed_offset(self) -> int:
+        """How far the index goes, as a seal has it: 0 if it has no file at all."""
+        return self.end_physical_offset + 1 if self._files else 0
+
+    @property
     def end_timestamp(self) -> int:
         """The store time of the last record that is in the index; 0 if there is none."""
         return self._files[-1].header.end_timestamp if self._files else 0
@@ -97,6 +110,27 @@ class KeyIndex:
         while count < len(hashes):
             file = self._roll()
             count += file.put(hashes[count:], physical_offset, store_timestamp)
+
+    def put_all(self, puts: Sequence[Put]) -> None:
+        """The same of many records, in the order in which they lie in the log."""
+        end_offset = self.end_physical_offset if self._files else -1
+        entries: list[tuple[int, int, int]] = []
+        for topic, keys, physical_offset, store_timestamp in puts:
+            if physical_offset > end_offset:
+                for key in keys:
+                    is_tag = key.startswith(_TAG_MARK) and len(key) <= _CACHED_SIZE_MAX
+                    hashed = _tag_hash(topic, key) if is_tag else key_hash(topic, key)
+                    entries.append((hashed, physical_offset, store_timestamp))
+            elif physical_offset == end_offset:
+                self.put(topic, keys, physical_offset, store_timestamp)
+        count = 0
+        while count < len(entries):
+            file = self._files[-1] if self._files else self._roll()
+            if file.is_full:
+                file = self._roll()
+            if len(file.pending) >= self._pending_size_max:
+                file.write_entries()
+            count += file.put_all(entries[count:] if count else entries)
 
     def query(
         self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
