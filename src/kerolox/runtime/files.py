@@ -156,7 +156,7 @@ class RealDisk:
 
     def names(self, directory: Path) -> list[str]:
         try:
-            return sorted(path.name for path in directory.iterdir())
+            return sorted(os.listdir(directory))  # noqa: PTH208
         except FileNotFoundError:
             return []
 

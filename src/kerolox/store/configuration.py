@@ -111,8 +111,9 @@ class StoreConfig(Properties):
     append_topic_for_timer_delete_key: bool = False
     mapped_file_size_timer_log: int = 100 * 1024 * 1024
 
-    # A bound the original does not have: more files than these are closed and opened again on demand.
-    open_files_max: int = 4000
+    # A bound the original does not have: more files than these are closed and opened again on demand. With the key
+    # index and what else a process has open they stay below 4,000.
+    open_files_max: int = 3900
 
     @property
     def commit_log_directory(self) -> Path:

@@ -8,21 +8,26 @@ int64  tags code
 import logging
 import struct
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from itertools import takewhile
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from kerolox.store.segments import Removal, Segments, Sync
 
 log = logging.getLogger(__name__)
 
 ENTRY = struct.Struct(">qiq")
-ENTRY_SIZE = ENTRY.size
+ENTRY_SIZE: Final = ENTRY.size
+_pack = ENTRY.pack
 _FILLER_SIZE = 0x7FFFFFFF
 # The smallest that a record can be.
 _RECORD_SIZE_MIN = 91
+# Most queues have few entries; so many cost no more to read than one.
+_FEW = 64
 # A sector, of which a disk writes all or nothing, has fewer entries.
 _DOUBTED_MAX = 32
 # Stands where entries would be that were never made.
-_FILLER = ENTRY.pack(0, _FILLER_SIZE, 0)
+_FILLER = _pack(0, _FILLER_SIZE, 0)
 
 
 class Entry(NamedTuple):
@@ -37,6 +42,9 @@ class Entry(NamedTuple):
     @property
     def is_filler(self) -> bool:
         return self.size == _FILLER_SIZE
+
+
+_is_valid = attrgetter("is_valid")
 
 
 class Backlog:
@@ -116,16 +124,30 @@ class ConsumeQueue:
         first = self._segments.first_offset // ENTRY_SIZE
         end = self._segments.end_offset // ENTRY_SIZE
         self._written_offset = end * ENTRY_SIZE
-        count = self._first_where(lambda _, entry: not entry.is_valid, first, end)
-        self._written_offset = self._synced_offset = count * ENTRY_SIZE
+        few = self._few(first)
+        if few is None:
+            end = self._first_where(lambda _, entry: not entry.is_valid, first, end)
+        else:
+            end = first + len(few)
+        self._written_offset = self._synced_offset = end * ENTRY_SIZE
         self.min_offset = first
-        self._note_last()
+        if few is None:
+            self._note_last()
+        elif few and not few[-1].is_filler:
+            self.max_physical_offset = few[-1].physical_offset + few[-1].size
+
+    def _few(self, first: int) -> list[Entry] | None:
+        """Returns all entries if they are few, and None if there are more than one read tells."""
+        data = self.read(first, _FEW)
+        entries = list(takewhile(_is_valid, map(Entry._make, ENTRY.iter_unpack(data))))
+        return entries if len(entries) * ENTRY_SIZE < len(data) or not data else None
 
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
         """Enters a record; False if it has been entered before, or cannot have the offset that it says it has."""
-        if physical_offset + size <= self.max_physical_offset:
+        end = physical_offset + size
+        if end <= self.max_physical_offset:
             return False
-        if queue_offset != self.max_offset:
+        if queue_offset * ENTRY_SIZE != self._written_offset + len(self._pending):
             if not self._is_plausible(queue_offset, physical_offset):
                 next_offset = self.max_offset
                 log.error("record at %d: queue offset %d, expected %d", physical_offset, queue_offset, next_offset)
@@ -135,8 +157,8 @@ class ConsumeQueue:
         if not self._pending:
             backlog.unwritten[self] = None
         backlog.entries += 1
-        self._pending += ENTRY.pack(physical_offset, size, tags_code)
-        self.max_physical_offset = physical_offset + size
+        self._pending += _pack(physical_offset, size, tags_code)
+        self.max_physical_offset = end
         return True
 
     def entry(self, queue_offset: int) -> Entry | None:
@@ -167,6 +189,8 @@ class ConsumeQueue:
 
     def flush(self) -> None:
         """Writes what is pending to the files; nothing is durable yet. OSError leaves it pending."""
+        if not self._pending:
+            return
         pending = bytes(self._pending)
         self._write(self._written_offset, pending)
         self._written_offset += len(pending)
@@ -210,13 +234,26 @@ class ConsumeQueue:
             following = enumerate(self.entries(queue_offset, _DOUBTED_MAX), queue_offset)
             return not any(is_known(at, entry) for at, entry in following if not is_beyond(entry))
 
-        kept = self._first_where(is_lost, self._first, self.max_offset)
+        if 0 < self.max_physical_offset <= physical_offset and is_known is None:
+            return
+        kept = self.max_offset
+        if not self._ends_before(physical_offset, is_known):
+            kept = self._first_where(is_lost, self._first, self.max_offset)
         if kept * ENTRY_SIZE >= self._written_offset and is_known is None:
             self._keep_pending(kept * ENTRY_SIZE - self._written_offset)
         else:
             self._keep_pending(0)
             self._go_back(kept * ENTRY_SIZE)
         self._note_last()
+
+    def _ends_before(self, physical_offset: int, is_known: Callable[[int, Entry], bool] | None) -> bool:
+        """Whether the last entry, and so every one, is of a record that ends before `physical_offset`, and is known."""
+        if not 0 < self.max_physical_offset <= physical_offset:
+            # It may be a filler, or there may be none.
+            return False
+        last = self.max_offset - 1
+        entry = self.entry(last)
+        return entry is not None and entry.is_valid and (is_known is None or is_known(last, entry))
 
     def delete_before(self, physical_offset: int) -> None:
         """Removes files whose records are all gone from the log, and moves the first offset to one that is not.
@@ -235,6 +272,14 @@ class ConsumeQueue:
                 self._find_min(physical_offset)
 
     def _find_min(self, physical_offset: int) -> None:
+        first = self._first
+        entry = self.entry(first) if physical_offset else None
+        if not physical_offset or (
+            entry is not None and not entry.is_filler and entry.physical_offset >= physical_offset
+        ):
+            # Of most queues nothing has gone.
+            self.min_offset = first
+            return
         self.min_offset = self._first_where(
             lambda _, entry: entry.physical_offset >= physical_offset, self._first, self.max_offset
         )

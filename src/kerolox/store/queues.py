@@ -121,11 +121,11 @@ class Queues:
             raise failures[0]
 
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
-        place = Path(topic, str(queue_id))
-        segments = Segments(self._files, self._directory / place, self._segment_size, is_sparse=True)
+        place = topic, str(queue_id)
+        segments = Segments(self._files, self._directory.joinpath(*place), self._segment_size, is_sparse=True)
         if self._ext_directory is None:
             return ConsumeQueue(segments, self.backlog)
-        units = Segments(self._files, self._ext_directory / place, self._ext_segment_size, is_sparse=True)
+        units = Segments(self._files, self._ext_directory.joinpath(*place), self._ext_segment_size, is_sparse=True)
         return ExtendedQueue(segments, QueueExt(units), self._files.disk, self.backlog)
 
 
