@@ -334,3 +334,117 @@ def test_what_was_quarantined_is_never_told_to_be_torn(caplog: pytest.LogCapture
     run(store.close())
 
     assert "cut the commit log" not in caplog.text
+
+
+# Under a seal
+
+
+def test_after_a_clean_stop_what_is_sealed_is_not_read_one_by_one() -> None:
+    disk = stopped(*[keyed(number) for number in range(5)])
+
+    store = new_store(disk)
+    recovered = store.recover()
+
+    assert (recovered.records, recovered.sealed) == (5, 5)
+    assert bodies(store) == [0, 1, 2, 3, 4]
+    assert len(found(store)) == 5
+    put(store, keyed(5))
+    run(store.close())
+    again = new_store(disk)
+    assert again.recover().sealed == 6
+    assert bodies(again) == [0, 1, 2, 3, 4, 5]
+
+
+def test_after_a_kill_only_what_was_not_yet_flushed_is_read_one_by_one() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, *[keyed(number) for number in range(6)])
+    run(store.behind.flush())
+    put(store, keyed(6), keyed(7))
+
+    again = new_store(disk.after_kill())
+    recovered = again.recover()
+
+    assert (recovered.records, recovered.sealed) == (8, 6)
+    assert bodies(again) == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert len(found(again)) == 8
+
+
+def test_the_times_in_the_checkpoint_stay_when_nothing_was_put() -> None:
+    disk = stopped(*[keyed(number) for number in range(5)])
+    before = opened(disk.after_kill()).checkpoint.timestamps
+
+    store = opened(disk)
+    run(store.close())
+
+    assert opened(disk).checkpoint.timestamps == before
+    assert before[0] > 0
+
+
+def test_no_byte_under_a_seal_can_be_flipped_without_being_read_one_by_one() -> None:
+    end = sum(len(keyed(number).records) for number in range(3))
+    for at in range(end):
+        disk = stopped(*[keyed(number) for number in range(3)])
+        disk.overwrite(FIRST, at, bytes([disk.content(FIRST)[at] ^ 0x04]))
+
+        recovered = new_store(disk).recover()
+
+        assert recovered.sealed == 0
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_seal_counts_for_nothing_when_another_has_written_the_checkpoint(is_clean: bool) -> None:
+    disk = stopped(*[keyed(number) for number in range(5)])
+    if not is_clean:
+        disk.write(ROOT / "abort", b"")
+    disk.overwrite(ROOT / "checkpoint", 8, struct.pack(">q", 1))
+
+    store = new_store(disk)
+    recovered = store.recover()
+
+    assert (recovered.records, recovered.sealed) == (5, 0)
+    assert bodies(store) == [0, 1, 2, 3, 4]
+
+
+def test_what_another_has_appended_after_the_seal_is_read() -> None:
+    """Java leaves the seal where it is."""
+    disk = stopped(*[keyed(number) for number in range(5)])
+    sealed = disk.content(ROOT / "checkpoint")
+    store = opened(disk)
+    put(store, keyed(5))
+    run(store.close())
+    disk.overwrite(ROOT / "checkpoint", 0, sealed)
+
+    store = new_store(disk)
+    recovered = store.recover()
+
+    assert recovered.records == 6
+    assert bodies(store) == [0, 1, 2, 3, 4, 5]
+    assert len(found(store)) == 6
+
+
+def test_one_queue_that_was_removed_is_made_again_in_spite_of_the_seal() -> None:
+    disk = stopped(keyed(0), draft(b"body 1", "other"), keyed(2))
+    disk.root.names["store"].names["consumequeue"].names.pop("other")  # type: ignore[union-attr]
+
+    store = opened(disk)
+
+    assert len(all_records(store, "other")) == 1
+
+
+def test_an_index_that_was_removed_is_made_again_in_spite_of_the_seal() -> None:
+    disk = stopped(*[keyed(number) for number in range(6)])
+    for name in disk.names(ROOT / "index"):
+        disk.remove(ROOT / "index" / name)
+
+    assert len(found(opened(disk))) == 6
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_an_index_that_is_kept_from_now_on_has_what_the_last_files_have(is_kept: bool) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk, config(message_index_enable=is_kept))
+    put(store, *[keyed(number) for number in range(6)])
+    run(store.close())
+
+    assert len(found(opened(disk))) == 6

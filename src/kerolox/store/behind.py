@@ -14,6 +14,7 @@ from kerolox.store.errors import StoreError, SyncFailed
 from kerolox.store.flusher import Flusher
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.queues import Queues
+from kerolox.store.seal import NO_INDEX, Mark, Seal
 from kerolox.store.segments import Sync, run_all
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Behind(Service):
         thorough_seconds: float,
         unsynced_size_max: int,
         follow: Callable[[], bool],
+        marks: Callable[[], list[Mark]] = list,
     ) -> None:
         self._dispatcher = dispatcher
         self._flusher = flusher
@@ -63,6 +65,8 @@ class Behind(Service):
         # Why an attempt in the background has failed, until somebody takes note of it.
         self.failure: Exception | None = None
         self._flushed_at = clock.monotonic()
+        # Gives checksums over the end of the log.
+        self._marks = marks
         # After a sync that failed it can no longer be known what is durable.
         self.is_lost = False
         # The log may lose what lies before this offset, and no queue loses its place.
@@ -101,6 +105,8 @@ class Behind(Service):
     async def _flush(self) -> None:
         await self._catch_up()
         offset, timestamp = self._dispatcher.offset, self._dispatcher.timestamp
+        index_offset = NO_INDEX if self._index is None else self._index.sealed_offset
+        marks, entries = self._marks(), sum(queue.max_offset for queue in self._queues)
         await self._flusher.flush()
         dispatched_offset, backlog = self._dispatcher.offset, self._queues.backlog
         failures = await self._write(list(backlog.unwritten))
@@ -117,6 +123,8 @@ class Behind(Service):
         if self._flusher.durable_offset >= offset and not self.is_lost:
             self._checkpoint.log_timestamp = self._checkpoint.queues_timestamp = timestamp
             self._checkpoint.index_timestamp = index_timestamp
+            seal = Seal(offset, index_offset, entries, self._checkpoint.timestamps, marks)
+            self._checkpoint.seal = seal.encode() if marks else b""
             await in_thread(self._flush_checkpoint)
 
     async def _catch_up(self) -> None:

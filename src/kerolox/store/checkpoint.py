@@ -2,7 +2,9 @@
 
 int64  store time of the last durable record        int64  of the last that queues have durably
 int64  of the last that the index has durably       int64  up to where a master has flushed (5.x)
-int64  up to where the log is confirmed (5.x)       and nothing up to 4096 bytes
+int64  up to where the log is confirmed (5.x)       and nothing up to 4096 bytes, of which Java has no use:
+
+there, from byte 1024 on, stands our seal.
 """
 
 import struct
@@ -13,6 +15,8 @@ from kerolox.runtime.files import Disk, File
 FILE_SIZE = 4096
 
 _FIELDS = struct.Struct(">qqqqqq")
+_SEAL_AT = 1024
+_SEAL_SIZE_MAX = 512
 # Records of one moment are not stored in the order of their times to the millisecond.
 _MARGIN_MILLIS = 3000
 
@@ -29,7 +33,10 @@ class Checkpoint:
         self.index_timestamp = 0
         self.master_flushed_offset = 0
         self.confirmed_offset = 0
+        # The field is there, and nobody has said what it means.
         self.queues_physical_offset = 0
+        # As it stands in the file; empty if there is none.
+        self.seal = self._seal_written = b""
 
     def load(self) -> None:
         """Reads the file. What is not there counts as 0, which is always safe: more is read again."""
@@ -42,6 +49,12 @@ class Checkpoint:
             self.confirmed_offset,
             self.queues_physical_offset,
         ) = _FIELDS.unpack(content[: _FIELDS.size].ljust(_FIELDS.size, b"\0"))
+        seal = content[_SEAL_AT : _SEAL_AT + _SEAL_SIZE_MAX]
+        self.seal = self._seal_written = seal if any(seal) else b""
+
+    @property
+    def timestamps(self) -> tuple[int, int, int]:
+        return self.log_timestamp, self.queues_timestamp, self.index_timestamp
 
     @property
     def min_timestamp(self) -> int:
@@ -67,6 +80,11 @@ class Checkpoint:
             self._file = self._open()
         # All of them lie in one sector, of which a disk writes all or nothing.
         self._file.write(0, content)
+        if self.seal != self._seal_written:
+            assert len(self.seal) <= _SEAL_SIZE_MAX
+            # It has the times in it, too, and counts only if they agree.
+            self._file.write(_SEAL_AT, self.seal.ljust(_SEAL_SIZE_MAX, b"\0"))
+            self._seal_written = self.seal
         self._file.sync()
 
     def close(self) -> None:

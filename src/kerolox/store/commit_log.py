@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from kerolox.message.record import BLANK_SIZE_MIN, blank, stamp
+from kerolox.store.seal import Marks
 from kerolox.store.segments import Removal, Segments, Sync
 
 
@@ -44,6 +45,8 @@ class CommitLog:
         # The last run of bytes, which whoever follows the log will ask for next.
         self._recent_offset = 0
         self._recent = b""
+        # Checksums over the last files, by which the next start knows them.
+        self.marks = Marks(segments.segment_size)
 
     @property
     def first_offset(self) -> int:
@@ -102,6 +105,7 @@ class CommitLog:
             if self.end_offset + room == segments.end_offset:
                 self._extend(no_file)
             self._write(blank(room))
+            self.marks.add(self.end_offset, blank(room), 0)
             self.end_offset += room
 
     def _extend(self, no_file: OSError | None) -> None:
@@ -130,6 +134,7 @@ class CommitLog:
         data = b"".join([draft.records for draft in drafts[first : first + len(appended)]])
         self._write(data)
         self.end_offset = end
+        self.marks.add(start, data, sum([len(draft.starts) for draft in drafts[first : first + len(appended)]]))
         self._recent_offset, self._recent = start, data
         return appended
 

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerolox.message.errors import RecordError
-from kerolox.message.peek import Peek, peek
-from kerolox.message.record import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, size_and_magic
+from kerolox.message.peek import Peek, is_torn, peek, peek_run
+from kerolox.message.record import BLANK_MAGIC, BLANK_SIZE_MIN, MAGIC_V1, MAGIC_V2, size_and_magic
+from kerolox.store.seal import Marks
 from kerolox.store.segments import Segments
 
 _CHUNK_SIZE = 1024 * 1024
 _HEAD_SIZE = 8
-# The least that a disk writes whole.
-_SECTOR_SIZE = 512
-_NO_SECTOR = bytes(_SECTOR_SIZE)
+_ZEROS = bytes(_CHUNK_SIZE)
 _MAGICS = (MAGIC_V1.to_bytes(4), MAGIC_V2.to_bytes(4))
 
 
@@ -30,8 +29,10 @@ class Scan:
     A record is trusted only if its size fits, its checksum agrees and it says itself that it lies where it does.
     """
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: Segments, marks: Marks | None = None) -> None:
         self._segments = segments
+        # Are to know the checksum of what was read and found good.
+        self._marks = marks
         self._chunk = b""
         self._chunk_offset = 0
         # After these, by the start of their file, nothing was ever written.
@@ -42,28 +43,62 @@ class Scan:
         self.damages: list[Damage] = []
         # After the last good record, if there is more than zeros.
         self.torn: Damage | None = None
+        # Where the last byte ends that is not zero.
+        self._stray_end = 0
 
     def records(self, offset: int) -> Iterator[tuple[Peek, int]]:
         """Yields what is in each record from `offset` on, and where it lies."""
+        for run in self.runs(offset):
+            for record in run:
+                yield record, record.physical_offset
+
+    def runs(self, offset: int) -> Iterator[list[Peek]]:
+        """Yields the same, as many records at a time as lie together."""
         self.end_offset = offset
         starts = [start for start in self._segments.starts if start >= self._segments.start_of(offset)]
         self._data_ends = {start: self._segments.data_end(start) for start in starts}
         while offset < self._segments.end_offset:
-            found = self.record_at(offset)
+            run = self._run_at(offset)
+            found = None if run else self.record_at(offset)
             if isinstance(found, Peek):
-                yield found, offset
-                offset += found.size
-                self.end_offset = offset
-            elif found is None:
+                run = [found]
+            if run:
+                end = run[-1].physical_offset + run[-1].size
+                self._mark(offset, end, run)
+                self.end_offset = offset = end
+                yield run
+            elif not isinstance(found, str):
+                self._mark(offset, offset + BLANK_SIZE_MIN, [])
                 offset += self._segments.room_after(offset)
                 self.end_offset = offset
             else:
                 following = self._next_good(offset)
                 if following is None:
-                    self._note_torn(offset, found)
+                    if self._stray_end > offset:
+                        self.torn = Damage(offset, self._stray_end, found)
                     return
                 self.damages.append(Damage(offset, following, found))
+                if self._marks is not None:
+                    self._marks.clear()
                 offset = following
+
+    def _mark(self, offset: int, end: int, run: list[Peek]) -> None:
+        marks = self._marks
+        if marks is None or end <= marks.end_offset:
+            return
+        if offset < marks.end_offset:
+            offset = marks.end_offset
+            run = [record for record in run if record.physical_offset >= offset]
+        start = offset - self._chunk_offset
+        marks.add(offset, memoryview(self._chunk)[start : start + end - offset], len(run))
+
+    def _run_at(self, offset: int) -> list[Peek]:
+        """Returns the usual records at `offset`, as far as they have been read; none if it begins with another."""
+        start = offset - self._chunk_offset
+        if not 0 <= start < len(self._chunk):
+            self._bytes(offset, 1)
+            start = 0
+        return peek_run(self._chunk, start, offset, check_crc=True)
 
     def record_at(self, offset: int) -> Peek | str | None:
         """Returns the record at `offset`, None if it is a blank, or what is wrong with it."""
@@ -82,16 +117,21 @@ class Scan:
             return str(error)
         if record.physical_offset != offset:
             return f"a record that says it lies at {record.physical_offset}"
-        if _is_torn(record):
+        if "\0" in record.topic or is_torn(record.properties, offset + record.size):
             return f"the record at {offset} has zeros where text should be"
         return record
 
     def _next_good(self, offset: int) -> int | None:
-        """Returns where the next good record after `offset` begins."""
+        """Returns where the next good record after `offset` begins, if there is one; else `_stray_end` is known."""
         at = offset + 1
+        self._stray_end = at if any(self._bytes(offset, 1)) else offset
         while (at := self._skip(at)) < self._segments.end_offset:
             chunk = self._bytes(at, min(_CHUNK_SIZE, self._segments.room_after(at)))
-            position = 0
+            position = len(chunk)
+            # Most of what follows the last record was never written.
+            if chunk != _ZEROS[: len(chunk)]:
+                self._stray_end = at + len(chunk.rstrip(b"\0"))
+                position = 0
             while (position := _first(chunk, position)) >= 0:
                 candidate = at + position - 4
                 if candidate > offset and isinstance(self.record_at(candidate), Peek):
@@ -111,37 +151,12 @@ class Scan:
             at += segments.room_after(at)
         return at
 
-    def _note_torn(self, offset: int, reason: str) -> None:
-        at, end = offset, offset
-        while (at := self._skip(at)) < self._segments.end_offset:
-            piece = self._segments.read(at, _CHUNK_SIZE)
-            if any(piece):
-                end = at + len(piece.rstrip(b"\0"))
-            at += len(piece)
-        if end > offset:
-            self.torn = Damage(offset, end, reason)
-
     def _bytes(self, offset: int, size: int) -> bytes:
         start = offset - self._chunk_offset
         if start < 0 or start + size > len(self._chunk):
             self._chunk = self._segments.read(offset, max(size, _CHUNK_SIZE))
             self._chunk_offset, start = offset, 0
         return self._chunk[start : start + size]
-
-
-def _is_torn(record: Peek) -> bool:
-    """Whether the end of the record, or a whole sector of its properties, never reached the disk.
-
-    No checksum covers what follows the body, but no topic has a zero in it, and no properties end with one.
-    """
-    properties = record.properties
-    if properties.endswith(b"\0") or "\0" in record.topic:
-        return True
-    if _NO_SECTOR not in properties:
-        return False
-    start = record.physical_offset + record.size - len(properties)
-    sectors = range(-start % _SECTOR_SIZE, len(properties) - _SECTOR_SIZE + 1, _SECTOR_SIZE)
-    return any(properties[at : at + _SECTOR_SIZE] == _NO_SECTOR for at in sectors)
 
 
 def _first(chunk: bytes, position: int) -> int:

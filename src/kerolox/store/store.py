@@ -87,6 +87,7 @@ class Store(Service):
             thorough_seconds=config.flush_consume_queue_thorough_interval / 1000,
             unsynced_size_max=config.flush_consume_queue_least_pages * PAGE_SIZE,
             follow=self._follow,
+            marks=lambda: self.log.marks.copy(self.log.first_offset),
         )
         self.reader = Reader(self.log, self.queues, self.index, config)
         self.retention = Retention(
@@ -141,6 +142,7 @@ class Store(Service):
             self.checkpoint,
             is_clean=is_clean,
             is_index_whole=not damage,
+            marks=self.log.marks,
         )
         self.log.load(recovered.end_offset)
         self.log.sync(self._segments.first_offset, recovered.end_offset)
