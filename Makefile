@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+# What `make bench` runs.
+PARTS ?= store namesrv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -30,11 +32,11 @@ lint: $(INSTALLED) ## run ruff, mypy --strict and the import contracts
 fuzz: $(INSTALLED) ## throw two million damaged inputs at the codec
 	KEROLOX_FUZZ_CASES=2000000 $(BIN)/pytest tests/wire/test_fuzz.py --timeout=0 -q -s $(ARGS)
 
+bench: $(INSTALLED) ## measure the store, and compare the NameServer with Apache's in one run (needs Java and Maven)
+	@for part in $(PARTS); do echo "python -m bench.$$part $(ARGS)"; $(BIN)/python -m bench.$$part $(ARGS) || exit 1; done
+
 chaos: $(INSTALLED) ## stop, starve and damage stores, thousands of times, and read back what was promised (uses strace)
 	$(BIN)/python -m tests.crash.chaos $(ARGS)
-
-bench: $(INSTALLED) ## compare speed and size with Apache RocketMQ in one run (needs Java and Maven)
-	$(BIN)/python -m bench.namesrv $(ARGS)
 
 compat: $(INSTALLED) ## run Apache RocketMQ's brokers, clients and mqadmin against ours (needs Java and Maven)
 	KEROLOX_COMPAT_TABLE=docs/reference/compatibility.md $(BIN)/pytest -m compat --timeout=900 $(ARGS)

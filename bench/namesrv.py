@@ -19,6 +19,7 @@ from bench.frames import Ring, decode, encode
 from bench.generator import Generator, Result
 from bench.idle import hold
 from bench.measure import Memory, machine, memory, raise_file_limit
+from bench.page import replace_part
 from bench.registered import Registered
 from bench.report import Report, Section
 from bench.requests import QUEUES, Broker, broker, heartbeats, registrations, route_queries, version_queries
@@ -197,7 +198,7 @@ def main(
     report = Report(title, command, facts, sections)
     report.print(console)
     if markdown is not None:
-        markdown.write_text(report.markdown())
+        replace_part(markdown, report.markdown())
 
 
 if __name__ == "__main__":

@@ -147,8 +147,8 @@ def _ceiling_notes(results: Mapping[Profile, Results]) -> list[str]:
         own_cpu = microseconds(alone.generator_cpu_seconds / alone.answered)
         note = f"{profile}: the generator reaches {per_second(alone.rate)} with canned answers ({own_cpu} of CPU each)"
         row = Row("", _each(measured, _rate), per_second)
-        if row.javas():
-            room = alone.rate / max(row.javas())
+        if row.others():
+            room = alone.rate / max(row.others())
             note += f", {times(room)} the faster Java"
             if room < _ROUTE_RATE.limit:
                 note += f"; {_ROUTE_RATE.limit:g}x cannot be seen with it"

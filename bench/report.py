@@ -9,27 +9,29 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-from bench.servers import KEROLOX
-
+KEROLOX = "Kerolox"
 ABSENT = "–"
+# How the columns begin against which ours is held.
+_RIVALS = ("Apache", "plain")
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on our figure, or on its ratio to the better of Java's (in the same run)."""
+    """A bound on our figure, or on its ratio to the better of the others' (in the same run)."""
 
     limit: float
     is_ratio: bool = False
     is_minimum: bool = False
     shown: Callable[[float], str] = str
+    than: str = "Java"
 
     @property
     def text(self) -> str:
         sign = "≥" if self.is_minimum else "≤"
-        return f"{sign} {self.limit:g}x Java" if self.is_ratio else f"{sign} {self.shown(self.limit)}"
+        return f"{sign} {self.limit:g}x {self.than}" if self.is_ratio else f"{sign} {self.shown(self.limit)}"
 
-    def is_met(self, ours: float, javas: Sequence[float]) -> bool:
-        value = ratio(ours, javas, is_more_better=self.is_minimum) if self.is_ratio else ours
+    def is_met(self, ours: float, others: Sequence[float]) -> bool:
+        value = ratio(ours, others, is_more_better=self.is_minimum) if self.is_ratio else ours
         return value >= self.limit if self.is_minimum else value <= self.limit
 
 
@@ -55,22 +57,22 @@ class Row:
         best = self.shown(max(rounds) if self.is_more_better else min(rounds))
         return f"{median} ({best})" if len(rounds) > 1 else median
 
-    def javas(self) -> list[float]:
-        return [statistics.median(rounds) for name, rounds in self.values.items() if rounds and is_java(name)]
+    def others(self) -> list[float]:
+        return [statistics.median(rounds) for name, rounds in self.values.items() if rounds and is_rival(name)]
 
     def ratio(self) -> str:
-        ours, javas = self.median(KEROLOX), self.javas()
-        if ours is None or not javas or not min(javas):
+        ours, others = self.median(KEROLOX), self.others()
+        if ours is None or not others or not min(others):
             return ABSENT
-        return f"{ratio(ours, javas, is_more_better=self.is_more_better):.2f}x"
+        return f"{ratio(ours, others, is_more_better=self.is_more_better):.2f}x"
 
     def verdict(self) -> str:
         ours = self.median(KEROLOX)
         if self.goal is None:
             return ""
-        if ours is None or (self.goal.is_ratio and not self.javas()):
+        if ours is None or (self.goal.is_ratio and not self.others()):
             return "not measured"
-        return "met" if self.goal.is_met(ours, self.javas()) else "MISSED"
+        return "met" if self.goal.is_met(ours, self.others()) else "MISSED"
 
 
 @dataclass(slots=True)
@@ -81,9 +83,10 @@ class Section:
     columns: tuple[str, ...]
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    than: str = "Java"
 
     def header(self) -> list[str]:
-        return ["", *self.columns, "Kerolox / Java", "goal", ""]
+        return ["", *self.columns, f"{KEROLOX} / {self.than}", "goal", ""]
 
     def lines(self) -> list[list[str]]:
         return [
@@ -134,13 +137,13 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
 
-def ratio(ours: float, javas: Sequence[float], *, is_more_better: bool) -> float:
-    """Returns our figure as a multiple of the better of Java's."""
-    return ours / (max(javas) if is_more_better else min(javas))
+def ratio(ours: float, others: Sequence[float], *, is_more_better: bool) -> float:
+    """Returns our figure as a multiple of the better of the others'."""
+    return ours / (max(others) if is_more_better else min(others))
 
 
-def is_java(name: str) -> bool:
-    return name.startswith("Apache")
+def is_rival(name: str) -> bool:
+    return name.startswith(_RIVALS)
 
 
 def per_second(value: float) -> str:

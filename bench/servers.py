@@ -11,12 +11,12 @@ from pathlib import Path
 
 from bench.connections import ask, connect
 from bench.frames import encode
+from bench.report import KEROLOX
 from tests.apache import SERVER_VERSIONS, VERSIONS
 from tests.apache.maven import classpath
 from tests.apache.processes import Process, free_port, running, temporary_home
 from tests.apache.servers import write_properties
 
-KEROLOX = "Kerolox"
 JAVA_HEAP = ("-Xms512m", "-Xmx1g")
 READY_SECONDS_MAX = 60.0
 _PROBE_PAUSE_SECONDS = 0.002

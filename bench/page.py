@@ -1,0 +1,32 @@
+"""The page of the documentation that holds the figures: each benchmark replaces its own part, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+# A part begins with a heading of the first level.
+_HEADING = re.compile(r"^# ", re.MULTILINE)
+
+
+def replace_part(path: Path, part: str) -> None:
+    """Puts a part in the place of the one whose heading begins with the same word, or at the end of the page."""
+    page = path.read_text() if path.exists() else ""
+    path.write_text(replaced(page, part))
+
+
+def replaced(page: str, part: str) -> str:
+    starts = [found.start() for found in _HEADING.finditer(page)]
+    before = page[: starts[0]] if starts else page
+    parts = [page[start:end].rstrip() + "\n" for start, end in zip(starts, [*starts[1:], None], strict=False)]
+    names = [_name(known) for known in parts]
+    if _name(part) in names:
+        parts[names.index(_name(part))] = part
+    else:
+        parts.append(part)
+    return before + "\n".join(parts)
+
+
+def _name(part: str) -> str:
+    """The first word of the heading."""
+    return re.split(r"\W", part.removeprefix("# "), maxsplit=1)[0]

@@ -1,0 +1,37 @@
+"""What is put into the store under measurement: messages such as a Java client sends, with a tag."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from kerolox.message.message import Message
+from kerolox.message.properties import to_bytes
+from kerolox.message.record import encode
+from kerolox.store.commit_log import Draft
+from kerolox.store.configuration import FlushDiskType, StoreConfig
+
+QUEUES_PER_TOPIC = 1_000
+_SEED = 20_261_115
+
+
+def drafts(body_size: int, count: int, queues: int = 1, first: int = 0) -> list[Draft]:
+    """Returns messages that go to so many queues in turn; each has a unique id."""
+    body = random.Random(_SEED).randbytes(body_size + 256)
+    return [_draft(body[number % 256 :][:body_size], number, queues) for number in range(first, first + count)]
+
+
+def _draft(body: bytes, number: int, queues: int) -> Draft:
+    topic = f"bench-{number % queues // QUEUES_PER_TOPIC}"
+    queue_id = number % queues % QUEUES_PER_TOPIC
+    properties = {
+        "UNIQ_KEY": f"7F000001{4711:08X}{0x18B4AAC2:08X}{number:08X}",
+        "WAIT": "true",
+        "TAGS": f"tag-{number % 8}",
+    }
+    return Draft(topic, queue_id, encode(Message(topic, body, to_bytes(properties), queue_id=queue_id)))
+
+
+def config(directory: Path, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH) -> StoreConfig:
+    """A store with the default sizes of everything."""
+    return StoreConfig(store_path_root_dir=directory / "store", flush_disk_type=flush)

@@ -1,0 +1,130 @@
+"""How long a store takes to open: after a clean stop, and after its process was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.children import in_child, in_killed_child
+from bench.store_messages import config, drafts
+from kerolox.store.store import Store
+
+GIB = 1024**3
+QUEUES = 64
+_GROUP = 256
+_CHUNK_SIZE = 1024 * 1024
+
+
+class Cost(NamedTuple):
+    """What it took to open a store, in seconds: on the clock, and of CPU time."""
+
+    seconds: float
+    cpu: float
+
+
+@dataclass(slots=True)
+class Recoveries:
+    """Costs per GiB of every round; `plain` reads the same files and takes their checksum."""
+
+    records: int = 0
+    size: int = 0
+    crashed: list[Cost] = field(default_factory=list)
+    flushed: list[Cost] = field(default_factory=list)
+    clean: list[Cost] = field(default_factory=list)
+    plain: list[Cost] = field(default_factory=list)
+
+
+def recoveries(body_size: int, size: int, rounds: int, directory: Path, say: Callable[[str], None]) -> Recoveries:
+    """Fills a log with `size` bytes, and opens it again and again.
+
+    The first process is killed before anything but the log was flushed, so that the whole of it must be read and
+    dispatched. Of what it finds the next one syncs nothing either.
+    """
+    label = f"{body_size} B bodies"
+    say(f"{label}: filling a log of {size / GIB:.2f} GiB")
+    found = Recoveries()
+    found.records, found.size = in_killed_child(_fill, directory, body_size, size)
+    gib = found.size / GIB
+
+    def note(costs: list[Cost], cost: Cost) -> None:
+        costs.append(Cost(cost.seconds / gib, cost.cpu / gib))
+
+    for number in range(rounds):
+        say(f"{label}: after a crash, round {number + 1}/{rounds}")
+        cost, records = in_killed_child(_open, directory)
+        assert records == found.records, f"{records} of {found.records} records were read"
+        note(found.crashed, cost)
+        say(f"{label}: plain reads, round {number + 1}/{rounds}")
+        note(found.plain, in_child(_read_plainly, directory, found.size))
+    in_child(_open_and_close, directory)
+    for number in range(rounds):
+        say(f"{label}: after a crash with all flushed, round {number + 1}/{rounds}")
+        in_killed_child(_open_and_flush, directory)
+        note(found.flushed, in_killed_child(_open, directory)[0])
+    in_child(_open_and_close, directory)
+    for number in range(rounds):
+        say(f"{label}: after a clean stop, round {number + 1}/{rounds}")
+        note(found.clean, in_child(_open_and_close, directory))
+    return found
+
+
+def _fill(directory: Path, body_size: int, size: int) -> tuple[int, int]:
+    store = Store(config(directory))
+    store.recover()
+    records = 0
+    while store.log.end_offset < size:
+        records += len(store.append(drafts(body_size, _GROUP, QUEUES, records)))
+    # The log itself is durable; queues, index and checkpoint are not.
+    asyncio.run(store.flusher.flush())
+    return records, store.log.end_offset
+
+
+def _open(directory: Path) -> tuple[Cost, int]:
+    store = Store(config(directory))
+    with _measured() as costs:
+        recovered = store.recover()
+    return costs[0], recovered.records
+
+
+def _open_and_flush(directory: Path) -> None:
+    store = Store(config(directory))
+    store.recover()
+    asyncio.run(store.behind.flush())
+
+
+def _open_and_close(directory: Path) -> Cost:
+    store = Store(config(directory))
+    with _measured() as costs:
+        store.recover()
+    asyncio.run(store.close())
+    return costs[0]
+
+
+def _read_plainly(directory: Path, left: int) -> Cost:
+    settings = config(directory)
+    checksum = 0
+    with _measured() as costs:
+        for path in sorted(settings.commit_log_directory.iterdir()):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                for at in range(0, min(left, settings.mapped_file_size_commit_log), _CHUNK_SIZE):
+                    checksum = zlib.crc32(os.pread(descriptor, _CHUNK_SIZE, at), checksum)
+            finally:
+                os.close(descriptor)
+            left -= settings.mapped_file_size_commit_log
+    return costs[0]
+
+
+@contextlib.contextmanager
+def _measured() -> Iterator[list[Cost]]:
+    costs: list[Cost] = []
+    start, cpu = time.perf_counter(), time.process_time()
+    yield costs
+    costs.append(Cost(time.perf_counter() - start, time.process_time() - cpu))
