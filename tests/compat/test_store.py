@@ -134,8 +134,8 @@ async def test_a_store_is_carried_from_java_to_ours_and_back(version: str, tmp_p
                 expected |= visible(killed)
                 assert java.collect("fourth", len(expected)) == expected
                 await assert_serves(serving, contents)
-                # After an unclean stop Java drops the newest index file, and enters again only what is newer than the
-                # queues' checkpoint; so it is with its own stores.
+                # After an unclean stop Java drops the newest index file, and by its source enters again only what is
+                # newer than the queues' checkpoint; so a key may not be found there.
                 assert_finds(java, killed, is_index_whole=False)
                 snapshot = await serving.snapshot()
             await read_here(root, there + here + more + killed, snapshot, is_index_whole=False)
