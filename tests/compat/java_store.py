@@ -81,19 +81,10 @@ class JavaStore:
         wanted = broker_properties(self.root, **properties)
         async with Client() as client:
             with broker(self.version, self.namesrv, port=self.port, properties=wanted, settings=self.settings) as it:
-                await self._registered(client, "TBW102" if "autoCreateTopicEnable" not in properties else TOPIC)
+                await registered(client, self.namesrv, "TBW102" if "autoCreateTopicEnable" not in properties else TOPIC)
                 yield Serving(it, Served(client, f"[{self.host}]:{self.port}", self.root))
                 if it.is_running:
                     it.terminate()
-
-    async def _registered(self, client: Client, topic: str) -> None:
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    await client.call(self.namesrv, GetRouteInfoByTopic(topic=topic))
-                    return
-                except TopicNotFound:
-                    await asyncio.sleep(0.05)
 
     def send(self, prefix: str, count: int) -> list[Sent]:
         """Sends some of every kind, and `count` plain ones."""
@@ -138,3 +129,14 @@ class JavaStore:
             completed = run_java(self.version, "Query.java", self.namesrv, TOPIC, str(lines), timeout_seconds=240)
         assert completed.code == 0, completed
         return completed.stdout.splitlines()
+
+
+async def registered(client: Client, namesrv: str, topic: str = "TBW102") -> None:
+    """Returns when a broker that has the topic is registered."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await client.call(namesrv, GetRouteInfoByTopic(topic=topic))
+                return
+            except TopicNotFound:
+                await asyncio.sleep(0.05)

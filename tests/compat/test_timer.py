@@ -14,6 +14,7 @@ from kerolox.message.ids import decode_handle
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import decode, encode
+from kerolox.remoting.client import Client
 from kerolox.runtime.clock import Clock, ManualClock, SystemClock
 from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import StoreConfig
@@ -23,7 +24,7 @@ from kerolox.store.timer.timer import Timer
 from tests.apache.processes import run_java
 from tests.apache.requirements import require_java
 from tests.apache.servers import broker, name_server
-from tests.compat.test_store import configuration, registered
+from tests.compat.java_store import registered
 from tests.store.stores import numbered_records
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -32,6 +33,22 @@ VERSION = "5.5.0"
 TOPIC = "timed"
 SENT_THERE, SENT_HERE = 20, 10
 DELAY_MILLIS = 60_000
+
+
+def configuration(root: Path) -> StoreConfig:
+    """What `tests.apache.servers` makes a broker write with."""
+    return StoreConfig(
+        store_path_root_dir=root,
+        mapped_file_size_commit_log=16 << 20,
+        mapped_file_size_consume_queue=60_000,
+        max_hash_slot_num=10_000,
+        max_index_num=40_000,
+    )
+
+
+async def until_registered(namesrv: str) -> None:
+    async with Client() as client:
+        await registered(client, namesrv)
 
 
 async def opened(settings: StoreConfig, clock: Clock) -> tuple[Store, Timer]:
@@ -68,7 +85,7 @@ async def test_messages_that_wait_are_carried_from_java_to_ours_and_back(tmp_pat
     }
     with name_server(VERSION) as naming:
         with broker(VERSION, naming.address, properties=places) as serving:
-            await registered(naming.address)
+            await until_registered(naming.address)
             sent = run_java(VERSION, "Timed.java", naming.address, TOPIC, str(SENT_THERE), str(DELAY_MILLIS))
             found = re.search(rf"sent {SENT_THERE} for (\d+)", sent.stdout)
             assert found is not None, sent
@@ -107,7 +124,7 @@ async def test_messages_that_wait_are_carried_from_java_to_ours_and_back(tmp_pat
 
         await expect_all_of(tmp_path / "copy", root, deliver)
         with broker(VERSION, naming.address, properties=places):
-            await registered(naming.address)
+            await until_registered(naming.address)
             total = SENT_THERE + SENT_HERE - 2
             consumed = run_java(VERSION, "Consume.java", naming.address, TOPIC, "reader", str(total), "100")
             assert f"consumed {total}\n" in consumed.stdout, consumed

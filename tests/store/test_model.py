@@ -76,7 +76,7 @@ class StoreModel(RuleBasedStateMachine):
         self.durable = 0
         self.deleted = 0
         # What a write that failed may have left behind the end of the log, until the next that does not.
-        self.refused: list[tuple[Queue, bytes]] = []
+        self.refused: list[tuple[Queue, list[bytes]]] = []
         # What was deleted with its topic is found by its keys as long as the log has it.
         self.removed: list[tuple[str, int, bytes]] = []
         # Ranges without a record, which a power cut has left; they stay as they are.
@@ -93,12 +93,13 @@ class StoreModel(RuleBasedStateMachine):
 
     def _learn(self) -> None:
         """Of what was refused some may be stored all the same, if the machine stopped before it could be undone."""
-        for queue, data in self.refused:
-            # One that was never tried says that it lies at 0, where another does.
-            offset = peek(data).physical_offset
-            if self.store.reader.record_at(offset, len(data)) != data:
-                break
-            self.records.setdefault(queue, []).append((offset + len(data), data))
+        for queue, together in self.refused:
+            for data in together:
+                # One that was never tried says that it lies at 0, where another does.
+                offset = peek(data).physical_offset
+                if self.store.reader.record_at(offset, len(data)) != data:
+                    break
+                self.records.setdefault(queue, []).append((offset + len(data), data))
         self.refused = []
 
     def _verify(self) -> None:
@@ -137,8 +138,9 @@ class StoreModel(RuleBasedStateMachine):
         except StoreFull:
             places = []
         self.disk.heal()
-        self._note(queue, drafts[: len(places)], places)
-        self.refused = [(queue, bytes(made.records)) for made in drafts[len(places) :]]
+        if places:
+            self._note(queue, drafts[: len(places)], places)
+        self.refused.append((queue, [bytes(made.records) for made in drafts[len(places) :]]))
         self.flush_behind()
 
     @rule(queue=queues, count=st.integers(1, 5))

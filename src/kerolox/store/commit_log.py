@@ -147,9 +147,13 @@ class CommitLog:
             raise
 
     def clear_stray(self) -> None:
-        """Removes what a write that failed has left after the end; OSError if that cannot be written either."""
+        """Removes what a write that failed has left after the end; OSError if that cannot be written either.
+
+        For good: else a power cut could keep what was refused, and lose what was accepted in its place.
+        """
         if self._stray_end > self.end_offset:
             self._segments.write(self.end_offset, bytes(self._stray_end - self.end_offset))
+            self._segments.sync(self.end_offset, self._stray_end)
         self._stray_end = 0
 
     def read(self, offset: int, size: int) -> bytes:
