@@ -9,6 +9,7 @@ from kerolox.store.configuration import StoreConfig
 from kerolox.store.report import Report
 from kerolox.store.scan import Damage
 
+_NO_RECORD = re.compile(r"log: no record from (\d+) ")
 _POINTS_TO = re.compile(r"points to (\d+), and no ")
 
 
@@ -26,7 +27,9 @@ def verified(disk: Disk, settings: StoreConfig, damages: Iterable[Damage] = ()) 
 
 
 def _is_explained(complaint: str, damages: list[Damage]) -> bool:
-    if any(complaint.startswith(f"log: no record from {damage.offset} ") for damage in damages):
+    missing = _NO_RECORD.match(complaint)
+    # Its beginning may be in a file that has been deleted since.
+    if missing is not None and any(damage.offset <= int(missing[1]) < damage.end_offset for damage in damages):
         return True
     # What was entered before it was damaged.
     found = _POINTS_TO.search(complaint)

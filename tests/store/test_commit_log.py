@@ -231,3 +231,18 @@ def test_the_file_being_written_is_never_deleted() -> None:
     assert log.first_offset == 2 * SEGMENT_SIZE
     append(log, draft_of_size(3000))
     assert log.read(2 * SEGMENT_SIZE, 4) == struct.pack(">i", 3000)
+
+
+def test_what_was_written_last_is_gone_with_its_file() -> None:
+    """The last bytes are kept in memory, and the disk may have had no room for those that should have followed."""
+    disk = SimulatedDisk()
+    log = new_log(disk)
+    append(log, draft_of_size(3000))
+    disk.fail("write", errno.ENOSPC, at=1)
+    with pytest.raises(OSError, match="No space"):
+        append(log, draft_of_size(3000))
+    disk.heal()
+
+    assert log.delete_before(10**9) == 1
+
+    assert log.read(0, 4) == b""

@@ -180,7 +180,9 @@ class CommitLog:
 
     def delete_before(self, offset: int) -> int:
         """Removes the files whose last byte is older than `offset`, but never the one being written."""
-        return self._segments.delete_before(min(offset, self._segments.start_of(self.end_offset)))
+        count = self._segments.delete_before(min(offset, self._segments.start_of(self.end_offset)))
+        self._forget_deleted()
+        return count
 
     def oldest(self, count: int) -> list[tuple[int, Path]]:
         """Returns where the oldest files end, and their paths; at most so many, and never the one being written."""
@@ -190,7 +192,14 @@ class CommitLog:
 
     def detach(self, offset: int) -> Removal | None:
         """Forgets the first file if it ends at `offset` or before; to be settled once it is removed."""
-        return self._segments.detach(min(offset, self._segments.start_of(self.end_offset)))
+        removal = self._segments.detach(min(offset, self._segments.start_of(self.end_offset)))
+        self._forget_deleted()
+        return removal
+
+    def _forget_deleted(self) -> None:
+        """What was written last may be in a file that is no longer there."""
+        if self._recent_offset < self._segments.first_offset:
+            self._recent_offset, self._recent = self.end_offset, b""
 
     def settle(self, removal: Removal) -> None:
         self._segments.settle(removal)
