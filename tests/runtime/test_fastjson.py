@@ -26,6 +26,15 @@ class Sample(Body):
     is_on: bool = False
 
 
+class Place(msgspec.Struct, frozen=True, rename="camel"):
+    queue_id: int
+
+
+class Places(Body):
+    by_place: dict[Place, int] | None = None
+    nested: list[dict[str, dict[Place, Inner]]] = []
+
+
 class Flag(IntFlag):
     READ = 4
     WRITE = 2
@@ -296,3 +305,14 @@ def test_what_is_written_is_read_again(strict: bool) -> None:
 
     assert Sample.decode(encoded) == whole
     assert not strict or json.loads(encoded)["apple"] == whole.apple
+
+
+def test_keys_that_are_objects_become_what_they_are_declared_as() -> None:
+    written = Places({Place(7): 1, Place(8): 2}, [{"x": {Place(9): Inner("b", {0: "a"})}}])
+
+    assert Places.decode(written.encode()) == written
+    assert Places.decode(b'{"byPlace":{{"queueId":"7"}:"1"}}') == Places({Place(7): 1})
+    with pytest.raises(ProtocolError):
+        Places.decode(b'{"byPlace":{{"queueId":"x"}:1}}')
+    with pytest.raises(ProtocolError):
+        Places.decode(b'{"byPlace":{{}:1}}')

@@ -152,3 +152,25 @@ def test_what_follows_the_fields_is_not_read() -> None:
 def test_text_that_is_not_utf8_is_a_unicode_error_that_the_command_translates(damaged: bytes) -> None:
     with pytest.raises(UnicodeDecodeError):
         binary.decode(damaged)
+
+
+def test_names_of_one_letter_are_read_like_any_other() -> None:
+    values = {"a": "text", "b": "€", "c": "x" * 200, "topic": "Title", "d": "1"}
+
+    *_, decoded = binary.decode(binary.encode(310, "JAVA", 1, 1, 0, None, values))
+
+    assert decoded == values
+
+
+@pytest.mark.parametrize("value", [b"\xff", b"\xc3"])
+def test_a_value_that_is_no_text_is_refused(value: bytes) -> None:
+    with pytest.raises(UnicodeDecodeError):
+        binary.decode(header(fields=field(b"a", value)))
+
+
+def test_an_answer_from_written_fields_is_the_one_that_is_encoded() -> None:
+    fields = {"msgId": "7F00", "queueId": "0"}
+
+    written = binary.answer_header(7, 513, binary.encode_fields(fields))
+
+    assert written == binary.encode(0, "JAVA", 513, 7, 1, None, fields)

@@ -56,16 +56,21 @@ class Properties:
 
     def update(self, properties: Mapping[str, str]) -> None:
         """Takes over every setting, or none if one of them cannot be used."""
+        for name, value in self.check(properties).items():
+            setattr(self, name, value)
         keys = self.keys()
-        hints = typing.get_type_hints(type(self))
-        known = {
+        self.extra.update({key: text for key, text in properties.items() if key not in keys})
+
+    @classmethod
+    def check(cls, properties: Mapping[str, str]) -> dict[str, Any]:
+        """Returns what the declared settings among these would be; ConfigurationError if one cannot be used."""
+        keys = cls.keys()
+        hints = typing.get_type_hints(cls)
+        return {
             keys[key].name: _value(key, keys[key], hints[keys[key].name], text.strip())
             for key, text in properties.items()
             if key in keys
         }
-        for name, value in known.items():
-            setattr(self, name, value)
-        self.extra.update({key: text for key, text in properties.items() if key not in keys})
 
     def to_properties(self) -> dict[str, str]:
         declared = {key: _text(getattr(self, field.name)) for key, field in self.keys().items()}

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Hashable, Iterator
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -38,7 +38,7 @@ def decode(data: bytes, kind: type[T]) -> T:
         # A dollar is rare and found fast; what it may begin is looked for only then.
         if b"$" not in data or b'"$ref"' not in data:
             return _decode_standard(data, kind)
-        return msgspec.convert(parse(data), kind, strict=False, str_keys=True)
+        return _convert(parse(data), kind)
     except DECODE_ERRORS as error:
         raise ProtocolError(f"not a {kind.__name__}: {error}") from error
 
@@ -61,7 +61,54 @@ def _decode_standard(data: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError:
         raise
     except DECODE_ERRORS:
-        return msgspec.convert(parse(data), kind, strict=False, str_keys=True)
+        return _convert(parse(data), kind)
+
+
+def _convert(value: Any, kind: type[T]) -> T:
+    if _has_object_keys(cast("Hashable", kind)):
+        value = _with_object_keys(value, kind)
+    return msgspec.convert(value, kind, strict=False, str_keys=True)
+
+
+@cache
+def _has_object_keys(kind: Any) -> bool:
+    if _is_struct(kind):
+        return any(map(_has_object_keys, _hints(kind).values()))
+    parts = get_args(kind)
+    return (get_origin(kind) is dict and _is_struct(parts[0])) or any(map(_has_object_keys, parts))
+
+
+def _with_object_keys(value: Any, kind: Any) -> Any:
+    """Returns the same with the keys that are objects made of the text that the parser leaves of them."""
+    if not _has_object_keys(kind):
+        return value
+    parts = get_args(kind)
+    if isinstance(value, list) and parts:
+        return [_with_object_keys(item, parts[0]) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _is_struct(kind):
+        hints = _hints(kind)
+        return {name: _with_object_keys(item, hints.get(name)) for name, item in value.items()}
+    if get_origin(kind) is dict:
+        key, of = parts
+        return {
+            msgspec.json.decode(name, type=key, strict=False) if _is_struct(key) else name: _with_object_keys(item, of)
+            for name, item in value.items()
+        }
+    # One of several, of which only one is not None.
+    return _with_object_keys(value, next(part for part in parts if _has_object_keys(part)))
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+@cache
+def _hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Returns the types of the members, by their names in a document."""
+    hints = get_type_hints(kind)
+    return {name: hints[field] for name, field in _members(kind)}
 
 
 def encode(value: Any, *, strict: bool = False) -> bytes:

@@ -15,12 +15,16 @@ class Lane:
 
     def enter(self) -> None:
         """Admits one more request, or raises SystemBusy in the words a Java client knows."""
+        self.check()
+        self.under_way += 1
+
+    def check(self) -> None:
+        """SystemBusy if no more would be admitted."""
         if self.under_way >= self.capacity:
             raise SystemBusy(
                 f"[OVERLOAD]system busy, {self.under_way} requests under way in lane {self.name!r}, "
                 f"at most {self.capacity} admitted"
             )
-        self.under_way += 1
 
     def leave(self) -> None:
         assert self.under_way > 0

@@ -15,6 +15,9 @@ from kerolox.errors import ProtocolError
 _FIXED = struct.Struct(">hBhiii")
 _INT = struct.Struct(">i")
 _KEY_SIZE = struct.Struct(">h")
+# Size and text of a name of one letter, and the size of its value: most fields of the requests that come most often.
+_LETTER = struct.Struct(">hci")
+_letters = {bytes((byte,)): chr(byte) for byte in range(128)}
 
 # A code has 16 bits here. Those that do not fit arrive cut off, and are known by what is left of them.
 _CUT_OFF = {code & 0xFFFF: code.value for code in RequestCode if code > 0x7FFF}
@@ -45,7 +48,28 @@ def decode(header: bytes) -> BinaryHeader:
 
 
 def _decode_fields(header: bytes, start: int, end: int) -> dict[str, str]:
+    """Returns the fields of a section; what lacks a name or a value is left out."""
     fields: dict[str, str] = {}
+    unpack, letters = _LETTER.unpack_from, _letters
+    # Cutting text is cheaper than decoding each value, and says the same of one that is ASCII.
+    text = header.decode("latin-1")
+    while end - start >= 7:
+        key_size, letter, value_size = unpack(header, start)
+        stop = start + 7 + value_size
+        if key_size != 1 or value_size <= 0 or stop > end or letter not in letters:
+            break
+        value = text[start + 7 : stop]
+        fields[letters[letter]] = value if value.isascii() else header[start + 7 : stop].decode()
+        start = stop
+    return _decode_rest(header, text, start, end, fields) if start < end else fields
+
+
+def _cut(header: bytes, text: str, start: int, end: int) -> str:
+    cut = text[start:end]
+    return cut if cut.isascii() else header[start:end].decode()
+
+
+def _decode_rest(header: bytes, text: str, start: int, end: int, fields: dict[str, str]) -> dict[str, str]:
     while start < end:
         try:
             (key_size,) = _KEY_SIZE.unpack_from(header, start)
@@ -57,7 +81,7 @@ def _decode_fields(header: bytes, start: int, end: int) -> dict[str, str]:
         if key_size < 0 or value_size < 0 or value_end > end:
             raise ProtocolError(f"a field of {key_size} and {value_size} bytes in a section of {end - start}")
         if key_size and value_size:
-            fields[header[start + 2 : key_end].decode()] = header[key_end + 4 : value_end].decode()
+            fields[_cut(header, text, start + 2, key_end)] = _cut(header, text, key_end + 4, value_end)
         start = value_end
     return fields
 
@@ -72,14 +96,28 @@ def encode(
     fields: dict[str, str] | None,
 ) -> bytes:
     remark_bytes = (remark or "").encode()
-    section = b"".join(
-        _KEY_SIZE.pack(len(key)) + key + _INT.pack(len(value)) + value
-        for key, value in ((name.encode(), text.encode()) for name, text in (fields or {}).items())
-    )
+    section = encode_fields(fields) if fields else b""
     fixed = _FIXED.pack(
         (code + 0x8000 & 0xFFFF) - 0x8000, _language_code(language), version, opaque, flag, len(remark_bytes)
     )
     return fixed + remark_bytes + _INT.pack(len(section)) + section
+
+
+def encode_fields(fields: dict[str, str]) -> bytes:
+    """Returns the section of a header with these fields."""
+    parts: list[bytes] = []
+    for name, text in fields.items():
+        key, value = name.encode(), text.encode()
+        parts += (_KEY_SIZE.pack(len(key)), key, _INT.pack(len(value)), value)
+    return b"".join(parts)
+
+
+_ANSWER = struct.Struct(">hBhiiii")
+
+
+def answer_header(opaque: int, version: int, section: bytes) -> bytes:
+    """Returns the header of an answer of success whose fields are written already."""
+    return _ANSWER.pack(0, Language.JAVA.value, version, opaque, 1, 0, len(section)) + section
 
 
 def _language_code(language: str | int | None) -> int:

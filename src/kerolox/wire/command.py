@@ -142,6 +142,7 @@ def encode(
 _BEFORE_OPAQUE = b'{"code":0,"flag":1,"language":"JAVA","opaque":'
 _AFTER_OPAQUE = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % CURRENT_VERSION
 _PLAIN_ANSWER = _BEFORE_OPAQUE + b"%d" + _AFTER_OPAQUE
+_ANSWER_WITH_FIELDS = b'{"code":0,"extFields":{%b},"flag":1,"language":"JAVA","opaque":%d' + _AFTER_OPAQUE
 _pack_prefix = PREFIX.pack
 
 OPAQUE_DIGITS_MAX = 9
@@ -155,6 +156,20 @@ def plain_answer(opaque: int, body: bytes) -> bytes:
     if size + 4 > FRAME_SIZE_MAX:
         raise ProtocolError(f"frame of {size + 4} bytes, at most {FRAME_SIZE_MAX} allowed")
     return _pack_prefix(size, header_size) + header + body
+
+
+def answer_with(fields: bytes, opaque: int) -> bytes:
+    """Returns an answer of success in JSON whose fields are written already: `"msgId":"7F00","queueId":"0"`."""
+    header = _ANSWER_WITH_FIELDS % (fields, opaque)
+    header_size = len(header)
+    return _pack_prefix(4 + header_size, header_size) + header
+
+
+def binary_answer_with(section: bytes, opaque: int) -> bytes:
+    """Returns an answer of success with a binary header whose fields are written already."""
+    header = binary.answer_header(opaque, CURRENT_VERSION.value, section)
+    header_size = len(header)
+    return _pack_prefix(4 + header_size, BINARY << 24 | header_size) + header
 
 
 def plain_answer_around(body: bytes) -> tuple[tuple[bytes, ...], bytes]:

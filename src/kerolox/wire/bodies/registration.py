@@ -35,12 +35,19 @@ def crc32(body: bytes) -> int:
     return zlib.crc32(body) & 0x7FFFFFFF
 
 
-def compress(body: RegisterBrokerBody, version: int) -> bytes:
-    """Returns the compressed form, as a broker of `version` writes it."""
+def compress(body: RegisterBrokerBody, version: int, *, with_attributes: bool = True) -> bytes:
+    """Returns the compressed form, as a broker of `version` writes it.
+
+    NameServers before 5.0 cannot read a topic with attributes, and later ones do without them.
+    """
+    with_attributes &= version >= Version.V5_0_0
     table = body.topic_config_serialize_wrapper
     mappings = table.topic_queue_mapping_info_map or {}
     parts = [_sized(table.data_version.encode()), _SIZE.pack(len(table.topic_config_table))]
-    parts += [_sized(_topic_text(topic, version).encode()) for topic in table.topic_config_table.values()]
+    parts += [
+        _sized(_topic_text(topic, with_attributes=with_attributes).encode())
+        for topic in table.topic_config_table.values()
+    ]
     parts.append(_sized(fastjson.encode(body.filter_server_list or [])))
     if version >= Version.V5_0_0:
         parts.append(_SIZE.pack(len(mappings)))
@@ -78,9 +85,9 @@ def _sized(data: bytes) -> bytes:
     return _SIZE.pack(len(data)) + data
 
 
-def _topic_text(topic: TopicConfig, version: int) -> str:
+def _topic_text(topic: TopicConfig, *, with_attributes: bool) -> str:
     text = f"{topic.topic_name} {topic.read_queue_nums} {topic.write_queue_nums} {topic.perm} {topic.topic_filter_type}"
-    return f"{text} {fastjson.encode(topic.attributes or {}).decode()}" if version >= Version.V5_0_0 else text
+    return f"{text} {fastjson.encode(topic.attributes or {}).decode()}" if with_attributes else text
 
 
 def _topic(text: bytes) -> TopicConfig:

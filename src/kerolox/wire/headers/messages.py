@@ -1,0 +1,205 @@
+"""What producers send and consumers pull. Fields stand in the order of Java's header classes."""
+
+from kerolox.codes import RequestCode
+from kerolox.wire.header import Empty, Header, Request, named
+from kerolox.wire.integers import Int32, Int64
+
+# Sending
+
+
+class Sent(Header):
+    """Where a message came to lie. A broker names its region even where it refuses."""
+
+    msg_id: str | None = None
+    queue_id: Int32 | None = None
+    queue_offset: Int64 | None = None
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    msg_region: str | None = named("MSG_REGION", default=None)
+    trace_on: str | None = named("TRACE_ON", default=None)
+
+
+class SendMessage(Request[Sent], code=RequestCode.SEND_MESSAGE):
+    """Carries the body of the message."""
+
+    producer_group: str
+    topic: str
+    # After which topic an unknown one is modelled, and how many queues it would then have.
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    batch: bool | None = None
+    max_reconsume_times: Int32 | None = None
+
+
+class SendMessageV2(Request[Sent], code=RequestCode.SEND_MESSAGE_V2):
+    """The same under names of one letter, which most clients send."""
+
+    producer_group: str = named("a")
+    topic: str = named("b")
+    default_topic: str = named("c")
+    default_topic_queue_nums: Int32 = named("d")
+    queue_id: Int32 = named("e")
+    sys_flag: Int32 = named("f")
+    born_timestamp: Int64 = named("g")
+    flag: Int32 = named("h")
+    properties: str | None = named("i", default=None)
+    reconsume_times: Int32 | None = named("j", default=None)
+    unit_mode: bool | None = named("k", default=None)
+    max_reconsume_times: Int32 | None = named("l", default=None)
+    batch: bool | None = named("m", default=None)
+    broker_name: str | None = named("n", default=None)
+
+
+class SendBatchMessage(SendMessageV2, Request[Sent], code=RequestCode.SEND_BATCH_MESSAGE):
+    """Carries a batch."""
+
+
+class SendReplyMessage(SendMessage, Request[Sent], code=RequestCode.SEND_REPLY_MESSAGE):
+    """The reply to a request that came as a message; it goes to the client that waits for it."""
+
+
+class SendReplyMessageV2(SendMessageV2, Request[Sent], code=RequestCode.SEND_REPLY_MESSAGE_V2):
+    pass
+
+
+class PushReplyMessage(Request[Empty], code=RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, kw_only=True):
+    """The broker hands a reply to the client that waits for it."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    born_host: str
+    store_host: str
+    store_timestamp: Int64
+
+
+class ConsumerSendMsgBack(Request[Empty], code=RequestCode.CONSUMER_SEND_MSG_BACK):
+    """A consumer could not consume the message at `offset` of the log, and wants it again later."""
+
+    offset: Int64
+    group: str
+    # Below 0: to the dead letters. 0: the broker chooses, by how often it has been tried.
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: Int32 | None = None
+
+
+class Recalled(Header):
+    msg_id: str
+
+
+class RecallMessage(Request[Recalled], code=RequestCode.RECALL_MESSAGE, kw_only=True):
+    """Takes back a timed message that has not been delivered yet."""
+
+    producer_group: str | None = None
+    topic: str
+    recall_handle: str
+
+
+# Transactions
+
+
+class EndTransaction(Request[Empty], code=RequestCode.END_TRANSACTION, kw_only=True):
+    producer_group: str
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    # As the type bits of sysFlag: 8 commits, 12 rolls back, 0 does not know.
+    commit_or_rollback: Int32
+    from_transaction_check: bool | None = None
+    msg_id: str
+    transaction_id: str | None = None
+    topic: str | None = None
+
+
+class CheckTransactionState(Request[Empty], code=RequestCode.CHECK_TRANSACTION_STATE, kw_only=True):
+    """The broker asks, oneway, what became of a transaction. Carries the half message."""
+
+    topic: str | None = None
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+    broker_name: str | None = named("bname", default=None)
+
+
+# Pulling
+
+
+class Pulled(Header):
+    """Where to go on; also in answers that found nothing. A body has the records as they lie in the log."""
+
+    suggest_which_broker_id: Int64
+    next_begin_offset: Int64
+    min_offset: Int64
+    max_offset: Int64
+    offset_delta: Int64 | None = None
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
+    forbidden_type: Int32 | None = None
+
+
+class PullMessage(Request[Pulled], code=RequestCode.PULL_MESSAGE, kw_only=True):
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    queue_offset: Int64
+    max_msg_nums: Int32
+    sys_flag: Int32
+    commit_offset: Int64
+    suspend_timeout_millis: Int64
+    subscription: str | None = None
+    sub_version: Int64
+    expression_type: str | None = None
+    max_msg_bytes: Int32 | None = None
+    request_source: Int32 | None = None
+    # The Java client spells it so; the slip is part of the protocol.
+    proxy_forward_client_id: str | None = named("proxyFrowardClientId", default=None)
+
+
+class LitePullMessage(PullMessage, Request[Pulled], code=RequestCode.LITE_PULL_MESSAGE):
+    pass
+
+
+# Looking up
+
+
+class MessagesFound(Header):
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64
+
+
+class QueryMessage(Request[MessagesFound], code=RequestCode.QUERY_MESSAGE):
+    """By key; the index knows hashes only, so that the caller compares. Answered with records."""
+
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
+    is_unique_key: bool | None = named("_UNIQUE_KEY_QUERY", default=None)
+
+
+class ViewMessageById(Request[Empty], code=RequestCode.VIEW_MESSAGE_BY_ID, kw_only=True):
+    """Answered with the record at `offset` of the log."""
+
+    topic: str | None = None
+    offset: Int64
