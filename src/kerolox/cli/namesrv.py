@@ -1,42 +1,23 @@
 """`kerolox namesrv` and `mqnamesrv`: run a NameServer until told to stop."""
 
 import asyncio
-import logging
-import signal
 from pathlib import Path
 
 import click
 
+from kerolox.cli.servers import (
+    BadConfiguration,
+    NotStarted,
+    OriginalCommand,
+    log_to_stderr,
+    on_signals,
+    read_properties,
+    until_told,
+)
 from kerolox.errors import ConfigurationError
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.runtime import properties
 from kerolox.runtime.memory import settle
-
-
-class BadConfiguration(click.ClickException):
-    """The original ends with -1, which a shell shows as this."""
-
-    exit_code = 255
-
-
-class NotStarted(click.ClickException):
-    """The original ends with -3."""
-
-    exit_code = 253
-
-
-class BadArguments(click.UsageError):
-    exit_code = 255
-
-
-class OriginalCommand(click.Command):
-    """A command that ends over bad arguments as the original does."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            raise BadArguments(error.message, error.ctx) from error
 
 
 @click.command(cls=OriginalCommand, context_settings={"help_option_names": ["-h", "--help"]})
@@ -47,7 +28,7 @@ class OriginalCommand(click.Command):
 @click.option("--port", type=int, help="Port to listen on; 0 takes a free one.")
 def namesrv(config_file: Path | None, print_config: bool, _namesrv: str, bind: str | None, port: int | None) -> None:
     """Run a NameServer until SIGTERM or Ctrl-C."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     try:
         config = _configuration(config_file, bind, port)
     except ConfigurationError as error:
@@ -64,10 +45,7 @@ def namesrv(config_file: Path | None, print_config: bool, _namesrv: str, bind: s
 def _configuration(file: Path | None, bind: str | None, port: int | None) -> NamesrvConfig:
     config = NamesrvConfig()
     if file is not None:
-        try:
-            config.update(properties.parse(file.read_text("utf-8")))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"configuration file {file} cannot be read: {error}") from error
+        config.update(read_properties(file))
         config.config_store_path = file.absolute()
     if bind is not None:
         config.bind_address = bind
@@ -77,18 +55,11 @@ def _configuration(file: Path | None, bind: str | None, port: int | None) -> Nam
 
 
 async def _serve(config: NamesrvConfig) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with NameServer(config) as server:
         settle()
+        # Whoever reads that it has started may end it.
+        stop = on_signals()
         click.echo(f"The Name Server boot success. serializeType=JSON, address {server.address}")
         if config.bind_address in ("127.0.0.1", "::1", "localhost"):
             click.echo("It serves this machine only; set bindAddress=0.0.0.0 (or --bind 0.0.0.0) to serve others.")
-        stopping = asyncio.create_task(stop.wait())
-        failing = asyncio.create_task(server.wait())
-        done, pending = await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
-        if failing in done:
-            failing.result()
+        await until_told(stop, server.wait())

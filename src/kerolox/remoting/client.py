@@ -78,6 +78,10 @@ class Client:
             raise ConnectFailed(f"cannot connect to {address}: the client was closed meanwhile")
         return attempt.result()
 
+    def is_connected(self, address: str) -> bool:
+        connection = self._connections.get(address)
+        return connection is not None and not connection.is_closed
+
     def _attempted(self, address: str, attempt: asyncio.Task[Connection]) -> None:
         del self._connecting[address]
         if not attempt.cancelled():

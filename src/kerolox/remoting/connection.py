@@ -117,6 +117,14 @@ class Connection(asyncio.BufferedProtocol):
 
     async def call(self, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Reply[A]:
         """Returns the answer; AnswerError if it is not SUCCESS, RemotingError if none comes."""
+        answer = await self.ask(request, body, timeout_seconds=timeout_seconds)
+        if answer.code != ResponseCode.SUCCESS:
+            raise AnswerError.of(answer.code, answer.remark)
+        header = None if answer.ext is None else request.answer.decode(answer.ext)
+        return Reply(header, answer.body, answer.code, answer.remark)  # type: ignore[arg-type]
+
+    async def ask(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Command:
+        """Returns the answer as it came, whatever it says; RemotingError if none comes."""
         opaque = next(_opaques) & 0x7FFFFFFF
         future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         frame = _request_frame(request, opaque, 0, body)
@@ -124,17 +132,13 @@ class Connection(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_seconds):
                 await self._submit(frame)
                 self._calls[opaque] = future
-                answer = await future
+                return await future
         except TimeoutError as error:
             raise CallTimeout(
                 f"no answer to {request.code.name} from {self.remote} within {timeout_seconds} s"
             ) from error
         finally:
             self._calls.pop(opaque, None)
-        if answer.code != ResponseCode.SUCCESS:
-            raise AnswerError.of(answer.code, answer.remark)
-        header = None if answer.ext is None else request.answer.decode(answer.ext)
-        return Reply(header, answer.body, answer.code, answer.remark)  # type: ignore[arg-type]
 
     async def call_oneway(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> None:
         """Sends without waiting for an answer, as none will come; CallTimeout if the peer does not read."""
@@ -146,6 +150,13 @@ class Connection(asyncio.BufferedProtocol):
             raise CallTimeout(
                 f"{request.code.name} could not be sent to {self.remote} within {timeout_seconds} s"
             ) from error
+
+    def tell(self, request: Request[Any], body: bytes = b"") -> bool:
+        """Puts a oneway request on its way; False if the peer has left, or does not read what it was sent."""
+        if self._writable is not None or self.is_closed:
+            return False
+        self.send(_request_frame(request, next(_opaques) & 0x7FFFFFFF, ONEWAY_BIT, body))
+        return True
 
     async def _submit(self, frame: bytes) -> None:
         while self._writable is not None and not self.is_closed:

@@ -12,17 +12,21 @@ from kerolox.errors import AnswerError, ProtocolError, RequestCodeNotSupported, 
 from kerolox.remoting.repeated import RepeatedQuestions
 from kerolox.runtime.fastjson import DECODE_ERRORS
 from kerolox.runtime.lanes import Lane
+from kerolox.wire import binary
 from kerolox.wire.command import (
     ANSWER_BIT,
+    BINARY,
     JSON,
     ONEWAY_BIT,
     Command,
+    answer_with,
+    binary_answer_with,
     decode,
     encode_answer,
     plain_answer,
 )
 from kerolox.wire.frames import Frame
-from kerolox.wire.header import Empty, Header, Request
+from kerolox.wire.header import Empty, ExtFields, Header, Request
 from kerolox.wire.integers import Int32
 from kerolox.wire.reply import Reply
 
@@ -56,15 +60,49 @@ class Incoming(msgspec.Struct, Generic[Q], rename="camel", kw_only=True, gc=Fals
         return self.origin  # type: ignore[no-any-return]
 
 
+class Later(Generic[A]):
+    """What a plain method returns whose answer comes when something has happened; cheaper than a task that waits."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, request: Incoming[Any]) -> None:
+        self._request = request
+
+    def answer(self, reply: Reply[A]) -> None:
+        request = self._request
+        if not request.flag & ONEWAY_BIT:
+            request.origin.send(_encoded(request, reply))
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the header of the answer is to be binary, and not in JSON."""
+        return self._request.serialization == BINARY
+
+    def answer_with(self, fields: bytes) -> None:
+        """Answers success with fields that are written already, in the serialization the request came in."""
+        request = self._request
+        if not request.flag & ONEWAY_BIT:
+            write = answer_with if request.serialization == JSON else binary_answer_with
+            request.origin.send(write(fields, request.opaque))
+
+    def fail(self, error: Exception) -> None:
+        answer = _failed(self._request, error, {})
+        if answer is not None:
+            self._request.origin.send(answer)
+
+
+Answering = Reply[A] | Later[A] | Awaitable[Reply[A]]
+
+
 def handles(
     request: type[Request[A]], *, lane: str = "default"
-) -> Callable[
-    [Callable[[Any, Any], Reply[A] | Awaitable[Reply[A]]]],
-    Callable[[Any, Any], Reply[A] | Awaitable[Reply[A]]],
-]:
-    """Marks the method of a processor that answers `request`, plainly or as a coroutine."""
+) -> Callable[[Callable[[Any, Any], Answering[A]]], Callable[[Any, Any], Answering[A]]]:
+    """Marks the method of a processor that answers `request`: plainly, later, or as a coroutine.
 
-    def mark(method: Callable[[Any, Any], Reply[A] | Awaitable[Reply[A]]]) -> Any:
+    A plain method may also return an awaitable where it finds that it must wait.
+    """
+
+    def mark(method: Callable[[Any, Any], Answering[A]]) -> Any:
         method.__dict__["handles"] = (request, lane)
         return method
 
@@ -109,8 +147,8 @@ class Routes:
         if request.code in self._table:
             raise TypeError(f"{where}: {self._table[request.code].method.__qualname__} answers it already")
         hints = typing.get_type_hints(method)
-        gives = typing.get_args(hints.pop("return", None))
-        if [typing.get_args(hint) for hint in hints.values()] != [(request,)] or gives != (request.answer,):
+        gives = _answers_in(hints.pop("return", None))
+        if [typing.get_args(hint) for hint in hints.values()] != [(request,)] or gives != {request.answer}:
             raise TypeError(f"{where}: takes Incoming[{request.__name__}], gives Reply[{request.answer.__name__}]")
         route = _Route(
             request=request,
@@ -121,6 +159,11 @@ class Routes:
             error_ext=None if request.answer is Empty else {},
         )
         self._table[request.code] = self._by_digits[b"%d" % request.code] = route
+
+    @property
+    def requests(self) -> dict[int, type[Request[Any]]]:
+        """What is answered, by code."""
+        return {code: route.request for code, route in self._table.items()}
 
     def answer(self, frame: Frame, connection: "Connection") -> bytes | None:
         """Returns the answer as a frame; None if there is none, or if it will be sent when it is ready.
@@ -143,11 +186,36 @@ class Routes:
                         request.serialization = JSON
                         request.origin = connection
                         return self._answer(route, request, header)
+        elif serialization == BINARY:
+            return self._answer_binary(frame, connection)
         command = decode(frame)
         if command.flag & ANSWER_BIT:
             connection.take_answer(command)
             return None
         return self._answer_command(command, connection)
+
+    def _answer_binary(self, frame: Frame, connection: "Connection") -> bytes | None:
+        """The same of a binary header, without a command in between."""
+        _, header, body = frame
+        try:
+            code, language, version, opaque, flag, _, fields = binary.decode(header)
+        except DECODE_ERRORS as error:
+            raise ProtocolError(f"header cannot be read: {error}") from error
+        if flag & ANSWER_BIT:
+            connection.take_answer(decode(frame))
+            return None
+        request: Incoming[Any] = Incoming(
+            code=code,
+            opaque=opaque,
+            flag=flag,
+            version=version,
+            language=language,
+            header=cast("Request[Any]", None),
+            body=body,
+            serialization=BINARY,
+            origin=connection,
+        )
+        return self._answer_fields(request, fields)
 
     def _answer_command(self, command: Command, connection: "Connection") -> bytes | None:
         request: Incoming[Any] = Incoming(
@@ -161,11 +229,14 @@ class Routes:
             serialization=command.serialization,
             origin=connection,
         )
-        route = self._table.get(command.code)
+        return self._answer_fields(request, command.ext)
+
+    def _answer_fields(self, request: Incoming[Any], fields: ExtFields) -> bytes | None:
+        route = self._table.get(request.code)
         if route is None:
-            return _failed(request, RequestCodeNotSupported(f" request type {command.code} not supported"), None)
+            return _failed(request, RequestCodeNotSupported(f" request type {request.code} not supported"), None)
         try:
-            request.header = route.request.decode(command.ext)
+            request.header = route.request.decode(fields)
         except SystemFailure as error:
             return _failed(request, error, route.error_ext)
         return self._answer(route, request)
@@ -173,9 +244,13 @@ class Routes:
     def _answer(self, route: _Route, request: Incoming[Any], header: bytes = b"") -> bytes | None:
         try:
             if route.is_coroutine:
-                _start(route, request)
+                _start(route, request, None)
                 return None
             reply = route.method(request)
+            if type(reply) is not Reply:
+                if type(reply) is not Later:
+                    _start(route, request, reply)
+                return None
             if request.flag & ONEWAY_BIT:
                 return None
             if reply.header is None and request.serialization == JSON and not reply.code and reply.remark is None:
@@ -193,18 +268,31 @@ class Routes:
         self.repeated.remember(header, opaque, reply.body, reply.again)
 
 
-def _start(route: _Route, request: Incoming[Any]) -> None:
-    route.lane.enter()
+def _answers_in(hint: Any) -> set[Any]:
+    """Returns the headers that a method may answer with, by what it says it returns."""
+    if typing.get_origin(hint) in (Reply, Later):
+        return set(typing.get_args(hint))
+    return set().union(*map(_answers_in, typing.get_args(hint)))
+
+
+def _start(route: _Route, request: Incoming[Any], reply: Awaitable[Reply[Any]] | None) -> None:
+    """Begins the task that answers, which asks the method for what to wait for if that is not yet known."""
+    is_admitted = False
     try:
-        request.connection.carry(_carry_out(route, request))
+        route.lane.enter()
+        is_admitted = True
+        request.connection.carry(_carry_out(route, request, reply))
     except BaseException:
-        route.lane.leave()
+        if is_admitted:
+            route.lane.leave()
+        if inspect.iscoroutine(reply):
+            reply.close()
         raise
 
 
-async def _carry_out(route: _Route, request: Incoming[Any]) -> None:
+async def _carry_out(route: _Route, request: Incoming[Any], waiting: Awaitable[Reply[Any]] | None) -> None:
     try:
-        reply = await route.method(request)
+        reply = await (route.method(request) if waiting is None else waiting)
         answer = None if request.flag & ONEWAY_BIT else _encoded(request, reply)
     except Exception as error:
         answer = _failed(request, error, route.error_ext)
