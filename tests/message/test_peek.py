@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kerolox.message import names, properties
 from kerolox.message.message import Message
-from kerolox.message.peek import Peek, peek, peek_run
+from kerolox.message.peek import Peek, peek, peek_run, properties_of
 from kerolox.message.record import encode
 from kerolox.message.tags import java_hash
 from tests.message.examples import HELLO, HELLO_RECORD, V6, mappings, messages
@@ -119,3 +119,10 @@ def test_a_record_whose_end_never_reached_the_disk_is_in_no_run() -> None:
     assert len(peek_run(good, 0, 5000)) == 1
     assert peek_run(good[:-3] + bytes(3), 0, 5000) == []
     assert peek_run(good[:hole] + bytes(512) + good[hole + 512 :], 0, 5000) == []
+
+
+@given(messages())
+def test_properties_are_found_in_records_of_all_shapes(message: Message) -> None:
+    record = bytes(encode(message))
+
+    assert properties_of(record) == peek(record).properties

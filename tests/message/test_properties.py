@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kerolox.message import names, properties
 from kerolox.message.errors import MessageIllegal
-from kerolox.message.properties import find, join, mark, parse, remove, replace, to_bytes
+from kerolox.message.properties import find, join, mark, parse, put, remove, replace, to_bytes
 from tests.message.examples import mappings
 
 # Whatever comes, made of few characters so that names and separators meet in every way.
@@ -124,3 +124,10 @@ def test_every_name_is_declared_once() -> None:
     assert len(declared) == len(set(declared))
     assert set(declared) > names.RESERVED
     assert properties.parse(f"{names.TAGS}\x01a") == {"TAGS": "a"}
+
+
+def test_a_value_is_put_whether_or_not_there_was_one() -> None:
+    delay = mark("DELAY")
+    assert put(b"", delay, b"3") == b"DELAY\x013\x02"
+    assert put(b"KEYS\x01k", delay, b"3") == b"KEYS\x01k\x02DELAY\x013\x02"
+    assert put(b"DELAY\x011\x02KEYS\x01k\x02DELAY\x012\x02", delay, b"3") == b"KEYS\x01k\x02DELAY\x013\x02"

@@ -89,3 +89,13 @@ def test_an_answer_stays_small_enough_for_a_frame(monkeypatch: pytest.MonkeyPatc
     assert numbers(store.reader.query("orders", b"k")) == [7, 8, 9]
     monkeypatch.setattr(key_query, "_ANSWER_SIZE_MAX", 1)
     assert numbers(store.reader.query("orders", b"k")) == [9]
+
+
+async def test_a_search_that_lets_others_have_their_turn_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_query, "_ANSWER_SIZE_MAX", 10_000)
+    store, _ = keyed(100)
+    reader = store.reader
+
+    for asked in ({"count_max": 3}, {"count_max": 1000}, {"is_unique_key": True}, {"end_timestamp": 1}):
+        assert await reader.search("orders", b"k", **asked) == reader.query("orders", b"k", **asked)  # type: ignore[arg-type]
+    assert (await reader.search("orders", b"unknown")).records == []

@@ -87,7 +87,9 @@ class StoreModel(RuleBasedStateMachine):
         self.store = new_store(self.disk, self.settings, self.clock)
         self.recovered = self.store.recover()
         found = {damage.offset: damage for damage in self.recovered.damages}
-        self.new_damages = found.keys() - self.damages.keys()
+        # Of one that is known the beginning may have been deleted.
+        known = list(self.damages.values())
+        self.new_damages = {at for at in found if not any(old.offset <= at < old.end_offset for old in known)}
         self.damages |= found
         self._verify()
 

@@ -30,6 +30,8 @@ UNIQ_KEY_MARK = mark(names.UNIQ_KEY)
 _HEADS = tuple(
     struct.Struct(f">IIIi4xqqi{8 + born}xq{store + 12}xi") for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
 )
+_MAGIC = MAGIC_V1.to_bytes(4)
+_INT = struct.Struct(">i")
 
 # Head, the length of the topic and that of the properties.
 _RECORD_SIZE_MIN: Final = _HEADS[0].size + 3
@@ -148,7 +150,8 @@ def peek_run(buffer: bytes, at: int, physical_offset: int, *, check_crc: bool = 
         topic = topic_of(data) or _learnt(data)
         if not topic or (check_crc and crc32(view[body_start:body_end]) & CRC_MASK != crc):
             break
-        tag = find(properties, TAGS_MARK)
+        # To look whether it is there costs less than to ask for it, and most have neither.
+        tag = find(properties, TAGS_MARK) if TAGS_MARK in properties else b""
         note(
             Peek(
                 size,
@@ -159,8 +162,8 @@ def peek_run(buffer: bytes, at: int, physical_offset: int, *, check_crc: bool = 
                 sys_flag,
                 store_timestamp,
                 properties,
-                tags_code(tag),
-                find(properties, KEYS_MARK),
+                tags_code(tag) if tag else 0,
+                find(properties, KEYS_MARK) if KEYS_MARK in properties else b"",
                 find(properties, UNIQ_KEY_MARK),
                 tag,
             )
@@ -198,3 +201,12 @@ def _learnt(data: bytes) -> str:
         _topics.clear()
     _topics[data] = topic
     return topic
+
+
+def properties_of(record: bytes) -> bytes:
+    """Returns the properties of a record as it keeps them; it must be a whole one, which is not checked."""
+    body_start = _HEADS[record[HOSTS_AT] >> 4 & 3].size
+    topic_start = body_start + _INT.unpack_from(record, body_start - 4)[0]
+    if record[4:8] == _MAGIC:
+        return record[topic_start + record[topic_start] + 3 :]
+    return record[topic_start + int.from_bytes(record[topic_start : topic_start + 2]) + 4 :]

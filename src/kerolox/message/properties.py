@@ -85,3 +85,8 @@ def remove(data: bytes, marked: bytes) -> bytes:
 def replace(data: bytes, marked: bytes, value: bytes) -> bytes:
     """Returns the properties with another value of one that is there; all others stay byte for byte, and in place."""
     return b"\x02".join([marked + value if part.startswith(marked) else part for part in data.split(b"\x02")])
+
+
+def put(data: bytes, marked: bytes, value: bytes) -> bytes:
+    """Returns the properties with this value of one, whether or not it was there; all others stay byte for byte."""
+    return join(remove(data, marked), marked + value + b"\x02")

@@ -1,6 +1,10 @@
 """Who waits for the next message of a queue."""
 
 import asyncio
+from collections.abc import Callable
+
+# Told the queue of each message that comes to a topic.
+Watcher = Callable[[int], None]
 
 
 class Arrivals:
@@ -8,9 +12,14 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, int], set[asyncio.Future[None]]] = {}
+        self._watchers: dict[str, tuple[Watcher, ...]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
+
+    def waiting(self, topic: str, queue_id: int) -> int:
+        """Returns how many wait for a message of this queue."""
+        return len(self._waiting.get((topic, queue_id), ()))
 
     async def wait(self, topic: str, queue_id: int, *, seconds: float) -> bool:
         """Returns whether a message came within so many seconds."""
@@ -31,9 +40,23 @@ class Arrivals:
 
     def __bool__(self) -> bool:
         """Whether anybody waits."""
-        return bool(self._waiting)
+        return bool(self._waiting or self._watchers)
+
+    def watch(self, topic: str, watcher: Watcher) -> None:
+        """Has the watcher told of every message of a topic, whatever its queue; it must not take long."""
+        self._watchers[topic] = (*self._watchers.get(topic, ()), watcher)
+
+    def unwatch(self, topic: str, watcher: Watcher) -> None:
+        left = tuple(other for other in self._watchers[topic] if other != watcher)
+        if left:
+            self._watchers[topic] = left
+        else:
+            del self._watchers[topic]
 
     def notify(self, topic: str, queue_id: int) -> None:
         for future in self._waiting.pop((topic, queue_id), ()):
             if not future.done():
                 future.set_result(None)
+        if self._watchers:
+            for watcher in self._watchers.get(topic, ()):
+                watcher(queue_id)

@@ -59,6 +59,8 @@ class StoreConfig(Properties):
     flush_consume_queue_thorough_interval: int = 60_000
     # A bound of our own: more entries than these are not kept in memory, all queues together.
     queue_entries_pending_max: int = 1_000_000
+    # A bound of our own: bytes of messages whose senders wait for a sync, or for the next file of the log.
+    put_bytes_pending_max: int = 256 * 1024 * 1024
 
     message_index_enable: bool = True
     max_hash_slot_num: int = 5_000_000

@@ -37,3 +37,16 @@ class TimerIllegal(StoreError):
 
 class TimerRefused(StoreError):
     """Timer messages are switched off, or too many are due at that moment; Java answers SYSTEM_ERROR."""
+
+
+class StoreBusy(StoreError):
+    """Too much waits already, or has waited for too long; nothing is stored of what was refused."""
+
+
+class WaitedTooLong(StoreBusy):
+    """Nothing could be appended for so long that the sender is given up; it may try again, or try another."""
+
+    def __init__(self, waited_millis: int, waiting: int) -> None:
+        super().__init__(f"could not be appended for {waited_millis} ms, {waiting} are waiting")
+        self.waited_millis = waited_millis
+        self.waiting = waiting

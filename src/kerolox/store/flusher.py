@@ -31,6 +31,7 @@ class Flusher(Service):
         thorough_seconds: float = 0,
         unsynced_size_min: int = 0,
         on_durable: Callable[[], object] = lambda: None,
+        on_failed: Callable[[StoreReadOnly], object] = lambda failure: None,
     ) -> None:
         self._log = commit_log
         self._interval_seconds = interval_seconds
@@ -39,6 +40,7 @@ class Flusher(Service):
         self._rounds_max = max(1, round(thorough_seconds / interval_seconds)) if interval_seconds else 1
         self._rounds = 0
         self._on_durable = on_durable
+        self._on_failed = on_failed
         self._syncing = asyncio.Lock()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._wanted = asyncio.Event()
@@ -130,3 +132,4 @@ class Flusher(Service):
             _, future = self._waiting.popleft()
             if not future.done():
                 future.set_exception(failure)
+        self._on_failed(failure)

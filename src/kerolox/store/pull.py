@@ -35,6 +35,8 @@ class GetStatus(Enum):
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
     NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    # Said by a broker whose group was told to go on elsewhere.
+    OFFSET_RESET = "OFFSET_RESET"
 
 
 class Got(msgspec.Struct, frozen=True, gc=False):

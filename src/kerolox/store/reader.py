@@ -7,7 +7,7 @@ from kerolox.store.configuration import StoreConfig
 from kerolox.store.consume_queue import Entry
 from kerolox.store.errors import StoreError
 from kerolox.store.key_index import KeyIndex, tag_key
-from kerolox.store.key_query import FOREVER, Queried, find_offsets, query
+from kerolox.store.key_query import FOREVER, Queried, find_offsets, query, search
 from kerolox.store.pull import PULL_SIZE_MAX, GetStatus, Got, Matches, PullBounds, Wants, bounds_of, pull
 from kerolox.store.queues import Queues
 from kerolox.store.records import Records
@@ -188,9 +188,27 @@ class Reader:
         """Answers as QUERY_MESSAGE does: the newest records with the hash of this key, in the order of the log."""
         if self._index is None:
             return Queried()
-        wanted = self._config.default_query_max_num if is_unique_key else count_max
-        wanted = min(wanted, self._config.max_msgs_num_batch)
+        wanted = self._wanted(count_max, is_unique_key=is_unique_key)
         return query(self._index, self.records, topic, key, wanted, begin_timestamp, end_timestamp)
+
+    async def search(
+        self,
+        topic: str,
+        key: bytes,
+        *,
+        count_max: int = 32,
+        begin_timestamp: int = 0,
+        end_timestamp: int = FOREVER,
+        is_unique_key: bool = False,
+    ) -> Queried:
+        """Answers the same, and lets others have their turn while it looks; for keys that a stranger chooses."""
+        if self._index is None:
+            return Queried()
+        wanted = self._wanted(count_max, is_unique_key=is_unique_key)
+        return await search(self._index, self.records, topic, key, wanted, begin_timestamp, end_timestamp)
+
+    def _wanted(self, count_max: int, *, is_unique_key: bool) -> int:
+        return min(self._config.default_query_max_num if is_unique_key else count_max, self._config.max_msgs_num_batch)
 
     def query_tag(
         self, topic: str, tag: bytes, *, count_max: int = 32, begin_timestamp: int = 0, end_timestamp: int = FOREVER

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kerolox.message.errors import RecordError
@@ -21,17 +21,19 @@ from kerolox.store.damages import Damages
 from kerolox.store.delays import parse_levels
 from kerolox.store.deleted_topics import DELETED_TOPICS, DeletedTopics
 from kerolox.store.dispatcher import Dispatcher
-from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOnly, SyncFailed
+from kerolox.store.errors import NotStorable, StoreBusy, StoreError, StoreFull, StoreReadOnly, SyncFailed
 from kerolox.store.flusher import Flusher
 from kerolox.store.index_file import IndexShape
 from kerolox.store.key_index import KeyIndex
 from kerolox.store.lock import Lock, take_lock
 from kerolox.store.preparer import Preparer
+from kerolox.store.promises import Promises, Sender, tell_refused, tell_stored
 from kerolox.store.queues import Queues, check_name
 from kerolox.store.reader import Reader
 from kerolox.store.recovery import Recovered, recover
 from kerolox.store.retention import Retention
 from kerolox.store.segments import OpenFiles, Segments
+from kerolox.store.stall import Stall
 from kerolox.store.topics import Topics
 
 log = logging.getLogger(__name__)
@@ -68,12 +70,14 @@ class Store(Service):
         levels = parse_levels(config.message_delay_level)
         self._deleted = DeletedTopics(self._disk, root / "config" / DELETED_TOPICS)
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.arrivals, levels, self._deleted)
+        self._promises = Promises(timeout_seconds=config.sync_flush_timeout / 1000)
         self.flusher = Flusher(
             self.log,
             interval_seconds=config.flush_interval_commit_log / 1000,
             thorough_seconds=config.flush_commit_log_thorough_interval / 1000,
             unsynced_size_min=config.flush_commit_log_least_pages * PAGE_SIZE,
-            on_durable=self._follow,
+            on_durable=self._become_durable,
+            on_failed=self._promises.fail,
         )
         self.preparer = Preparer(self._segments, self.log, self._clock, on_sync_failed=self.flusher.fail)
         self.behind = Behind(
@@ -100,12 +104,20 @@ class Store(Service):
         self._lag: Exception | None = None
         self._queue_offsets: dict[tuple[str, int], int] = {}
         self.topics = Topics(self.log, self.queues, self.behind, self.arrivals, self._deleted, self._queue_offsets)
-        self._gathered: list[tuple[Draft, asyncio.Future[Appended]]] = []
+        self._gathered: list[tuple[Draft, Sender]] = []
+        # How long senders wait for the next file of the log before they are refused.
+        self.patience_seconds: Callable[[], float] = lambda: float("inf")
+        # Since when, and for whom, there is no file to append to.
+        self._stall: Stall | None = None
+        self._awaited: asyncio.Task[OSError | None] | None = None
+        self._is_sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     # Life
 
     async def open(self) -> None:
         self.recover()
+        # Else the first who send would have to wait for it.
+        await self.preparer.prepare()
 
     def recover(self) -> Recovered:
         """Loads what is there and brings it to agree; StoreError, with the reason, if it cannot be."""
@@ -214,30 +226,47 @@ class Store(Service):
 
     # Writing
 
+    @property
+    def is_stalled(self) -> bool:
+        """Whether senders wait for the next file of the log."""
+        return self._stall is not None
+
     async def put(self, draft: Draft) -> tuple[Appended, bool]:
         """Returns where the draft came to lie, and whether it is as durable as the configuration promises.
 
-        What several tasks put in one turn of the loop is written with one write. StoreReadOnly, StoreFull or
-        NotStorable if it is not stored.
+        StoreReadOnly, StoreFull or NotStorable if it is not stored.
+        """
+        waiting = _Waiting()
+        self.submit(draft, waiting)
+        return await waiting.future
+
+    def submit(self, draft: Draft, sender: Sender) -> None:
+        """Has the draft stored; the sender is told, soon, what `put` would return or raise.
+
+        What is submitted in one turn of the loop is written with one write, before any of its senders is told.
+        NotStorable at once, and StoreBusy if too much waits already.
         """
         self._check(draft)
-        future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        if self._is_sync or self._stall is not None:
+            self._admit(draft)
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self._append_gathered)
-        self._gathered.append((draft, future))
-        appended = await future
-        if self.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
-            return appended, True
-        if not draft.is_awaited:
-            # Its sender does not wait, but readers do: they see it when it is durable.
-            self.flusher.wake()
-            return appended, True
-        timeout = self.config.sync_flush_timeout / 1000
-        return appended, await self.flusher.wait(appended.end_offset, timeout_seconds=timeout)
+        self._gathered.append((draft, sender))
+
+    def _admit(self, draft: Draft) -> None:
+        waiting = self._promises.size + (0 if self._stall is None else self._stall.size)
+        bound = self.config.put_bytes_pending_max
+        if waiting and waiting + len(draft.records) > bound:
+            raise StoreBusy(f"{waiting} bytes of messages wait to be stored, at most {bound} allowed")
+        if self._stall is not None:
+            self._stall.note(draft)
 
     def _append_gathered(self, no_file: OSError | None = None) -> None:
         if self.preparer.is_due and no_file is None and self._awaits_file():
             return
+        if self._stall is not None:
+            self._stall.end()
+            self._stall = None
         gathered, self._gathered = self._gathered, []
         appended: list[Appended] = []
         failure: Exception = StoreFull("the disk has no room for another file of the commit log")
@@ -246,12 +275,21 @@ class Store(Service):
         except Exception as error:
             # Whatever it is, those who wait must learn of it.
             failure = error
-        for (_, future), place in zip(gathered, appended, strict=False):
-            if not future.done():
-                future.set_result(place)
-        for _, future in gathered[len(appended) :]:
-            if not future.done():
-                future.set_exception(failure)
+        is_sync = self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        for (draft, sender), place in zip(gathered, appended, strict=False):
+            if is_sync and draft.is_awaited:
+                self._promises.add(place, sender)
+            else:
+                tell_stored(sender, place, is_durable=True)
+        if is_sync and appended:
+            # Also where no sender waits: readers see it when it is durable.
+            self.flusher.wake()
+        for _, sender in gathered[len(appended) :]:
+            tell_refused(sender, failure)
+
+    def _become_durable(self) -> None:
+        self._follow()
+        self._promises.settle(self.flusher.durable_offset)
 
     def _awaits_file(self) -> bool:
         """Has the next file of the log made; True if what was gathered is appended only when that is done."""
@@ -259,11 +297,15 @@ class Store(Service):
             return False
         is_needed = not self.log.has_room(sum(len(draft.records) for draft, _ in self._gathered))
         preparing = self.preparer.begin(is_needed=is_needed)
-        if is_needed and preparing is not None:
+        if is_needed and preparing is not None and preparing is not self._awaited:
+            self._awaited = preparing
             preparing.add_done_callback(self._go_on)
+        if is_needed and self._stall is None:
+            self._stall = Stall(self._gathered, self.patience_seconds)
         return is_needed
 
     def _go_on(self, preparing: asyncio.Task[OSError | None]) -> None:
+        self._awaited = None
         is_ended = not preparing.cancelled() and preparing.exception() is None
         self._append_gathered(preparing.result() if is_ended else OSError("the next file was not made"))
 
@@ -341,3 +383,18 @@ class Store(Service):
             return True
         self._lag = None
         return False
+
+
+class _Waiting:
+    """A sender that is a task."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[tuple[Appended, bool]] = asyncio.get_running_loop().create_future()
+
+    def stored(self, appended: Appended, is_durable: bool) -> None:
+        if not self.future.done():
+            self.future.set_result((appended, is_durable))
+
+    def refused(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)

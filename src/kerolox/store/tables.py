@@ -36,6 +36,10 @@ class JsonTable(Generic[T]):
         # The file cannot be read, and must not become the backup.
         self._is_damaged = False
 
+    @property
+    def path(self) -> Path:
+        return self._path
+
     def load(self) -> T | None:
         """Returns what the file says, or else its backup; None if both are missing or empty.
 

@@ -255,5 +255,16 @@ class Timer(Service):
         """Returns how many messages wait for a topic."""
         return self.metrics.count(topic)
 
+    @property
+    def behind_millis(self) -> int:
+        """How long ago the time is up to which everything was delivered."""
+        return max(0, self._clock.millis() - self.wheel.read_time) if self._is_open else 0
+
+    @property
+    def behind_messages(self) -> int:
+        """How many messages have come that are not on the wheel yet."""
+        queue = self._store.queues.get(TIMER_TOPIC, 0)
+        return 0 if queue is None else max(0, queue.max_offset - self._entering.queue_offset)
+
     def _slot_of(self, millis: int) -> int:
         return millis // self.precision * self.precision

@@ -1,0 +1,130 @@
+"""Who waits too long for the next file of the log is refused, and what was refused is not stored."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from kerolox.store.configuration import FlushDiskType
+from kerolox.store.errors import StoreBusy, WaitedTooLong
+from kerolox.store.store import Store
+from tests.store.stores import all_records, config, draft_of_size, opened, put
+from tests.store.test_preparer import SlowDisk, store_without_index
+
+
+@pytest.fixture
+def disk() -> Iterator[SlowDisk]:
+    disk = SlowDisk()
+    yield disk
+    disk.let_go.release(1000)
+
+
+async def stalled(disk: SlowDisk, *, patience_seconds: float) -> Store:
+    """Returns a store whose next file is being made for as long as the test wants."""
+    store = store_without_index(disk)
+    store.patience_seconds = lambda: patience_seconds
+    await store.put(draft_of_size(3000))
+    disk.is_slow = True
+    return store
+
+
+async def durable(store: Store) -> None:
+    """Has a first message written, so that there is a file, and synced."""
+    put(store, draft_of_size(100))
+    await store.flusher.flush()
+
+
+async def test_who_waits_too_long_is_refused_and_not_stored_afterwards(disk: SlowDisk) -> None:
+    store = await stalled(disk, patience_seconds=0.02)
+    late = [asyncio.create_task(store.put(draft_of_size(size))) for size in (2000, 200)]
+
+    refused = await asyncio.gather(*late, return_exceptions=True)
+
+    assert [type(error) for error in refused] == [WaitedTooLong, WaitedTooLong]
+    assert isinstance(refused[0], WaitedTooLong)
+    assert (refused[0].waited_millis >= 20, refused[0].waiting) == (True, 2)
+    store.patience_seconds = lambda: 20
+    patient = asyncio.create_task(store.put(draft_of_size(1500)))
+    await asyncio.sleep(0)
+    disk.let_go.release(10)
+    place, _ = await patient
+    assert place.queue_offset == 1
+    assert [len(record) for record in all_records(store, "t")] == [3000, 1500]
+    await store.close()
+
+
+async def test_who_came_later_waits_on(disk: SlowDisk) -> None:
+    store = await stalled(disk, patience_seconds=0.05)
+    first = asyncio.create_task(store.put(draft_of_size(2000)))
+    await asyncio.wait([first], timeout=0.03)
+    second = asyncio.create_task(store.put(draft_of_size(2000)))
+
+    with pytest.raises(WaitedTooLong):
+        await first
+    assert not second.done()
+    store.patience_seconds = lambda: 20
+    disk.let_go.release(10)
+
+    assert (await second)[0].queue_offset == 1
+    await store.close()
+
+
+async def test_a_file_that_comes_in_time_refuses_nobody(disk: SlowDisk) -> None:
+    store = await stalled(disk, patience_seconds=20)
+    waiting = asyncio.create_task(store.put(draft_of_size(2000)))
+    assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
+
+    disk.let_go.release(10)
+
+    assert (await waiting)[0].physical_offset == 4096
+    await store.close()
+
+
+async def test_more_bytes_than_allowed_do_not_wait_for_a_file(disk: SlowDisk) -> None:
+    store = await stalled(disk, patience_seconds=20)
+    store.config.put_bytes_pending_max = 5000
+    waiting = [asyncio.create_task(store.put(draft_of_size(2000))) for _ in range(2)]
+    assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
+
+    with pytest.raises(StoreBusy, match="4000 bytes"):
+        await store.put(draft_of_size(2000))
+
+    waiting.append(asyncio.create_task(store.put(draft_of_size(900))))
+    disk.let_go.release(10)
+    assert [place.queue_offset for place, _ in await asyncio.gather(*waiting)] == [1, 2, 3]
+    assert (await store.put(draft_of_size(2000)))[0].queue_offset == 4
+    await store.close()
+
+
+async def test_more_bytes_than_allowed_do_not_wait_for_a_sync() -> None:
+    disk = SlowDisk()
+    store = opened(disk, config(flush_disk_type=FlushDiskType.SYNC_FLUSH, put_bytes_pending_max=2500))
+    await durable(store)
+    waiting = [asyncio.create_task(store.put(draft_of_size(1000))) for _ in range(2)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    with pytest.raises(StoreBusy):
+        await store.put(draft_of_size(1000))
+
+    await store.flusher.flush()
+    assert [is_durable for _, is_durable in await asyncio.gather(*waiting)] == [True, True]
+    again = asyncio.create_task(store.put(draft_of_size(1000)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await store.flusher.flush()
+    assert (await again)[0].queue_offset == 3
+    await store.close()
+
+
+async def test_a_message_larger_than_the_bound_waits_alone() -> None:
+    store = opened(SlowDisk(), config(flush_disk_type=FlushDiskType.SYNC_FLUSH, put_bytes_pending_max=100))
+    await durable(store)
+    waiting = asyncio.create_task(store.put(draft_of_size(1000)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    await store.flusher.flush()
+
+    assert (await waiting)[1]
+    await store.close()
