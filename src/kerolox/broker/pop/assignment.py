@@ -1,0 +1,98 @@
+"""Which queues a member of a group consumes, and whether it pulls or pops them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.persistence import Kept
+from kerolox.broker.system_topics import RETRY_PREFIX
+from kerolox.errors import SystemBusy
+from kerolox.runtime.clock import Clock
+from kerolox.runtime.files import Disk
+from kerolox.store.tables import JsonTable
+from kerolox.wire.bodies.clients import MessageRequestMode
+from kerolox.wire.bodies.pop import POP, PULL, MessageRequestModes
+from kerolox.wire.bodies.queues import MessageQueue
+
+MESSAGE_REQUEST_MODE = "messageRequestMode.json"
+_PERSIST_SECONDS = 10
+# A bound the original does not have.
+_MODES_MAX = 200_000
+
+Queues = Sequence[MessageQueue]
+# Of all queues and all members, sorted, those of one member.
+Strategy = Callable[[Queues, Sequence[str], str], list[MessageQueue]]
+
+
+class RequestModes:
+    """What operators have set; where they have not, the configuration decides."""
+
+    def __init__(self, config: BrokerConfig, disk: Disk, directory: Path, clock: Clock) -> None:
+        self._config = config
+        self._json = JsonTable(disk, directory / MESSAGE_REQUEST_MODE, MessageRequestModes)
+        self.file = Kept(self._json, self.serialized, clock=clock, seconds=_PERSIST_SECONDS)
+        self.modes: dict[str, dict[str, MessageRequestMode]] = {}
+
+    def load(self) -> None:
+        loaded = self._json.load()
+        if loaded is not None:
+            self.modes = loaded.message_request_mode_map
+
+    def serialized(self) -> MessageRequestModes:
+        return MessageRequestModes(self.modes)
+
+    def set(self, mode: MessageRequestMode) -> None:
+        if sum(map(len, self.modes.values())) >= _MODES_MAX:
+            raise SystemBusy(f"{_MODES_MAX} groups have a mode of their own, and no more may")
+        self.modes.setdefault(mode.topic, {})[mode.consumer_group] = mode
+        self.file.changed()
+
+    def get(self, topic: str, group: str) -> MessageRequestMode:
+        found = self.modes.get(topic, {}).get(group)
+        if found is not None:
+            return found
+        mode = PULL if topic.startswith(RETRY_PREFIX) else self._config.default_message_request_mode
+        shares = self._config.default_pop_share_queue_num if mode == POP else 0
+        return MessageRequestMode(consumer_group=group, mode=mode, pop_share_queue_num=shares, topic=topic)
+
+
+def averagely(queues: Queues, members: Sequence[str], member: str) -> list[MessageQueue]:
+    """Gives each member a row of queues; the first members get one more where it does not come out even."""
+    index, more = members.index(member), len(queues) % len(members)
+    each = len(queues) // len(members)
+    start = index * each + min(index, more)
+    return list(queues[start : start + each + (index < more)])
+
+
+def by_circle(queues: Queues, members: Sequence[str], member: str) -> list[MessageQueue]:
+    return list(queues[members.index(member) :: len(members)])
+
+
+STRATEGIES: dict[str, Strategy] = {"AVG": averagely, "AVG_BY_CIRCLE": by_circle}
+
+
+def allocate(
+    strategy: Strategy, queues: Iterable[MessageQueue], members: Iterable[str], member: str, mode: MessageRequestMode
+) -> list[MessageQueue]:
+    """Returns the queues of a member; none if it is no member."""
+    queues, members = sorted(queues, key=_java_order), sorted(set(members))
+    if not queues or not members:
+        return []
+    if mode.mode != POP:
+        return strategy(queues, members, member) if member in members else []
+    shares = mode.pop_share_queue_num
+    if shares <= 0 or shares >= len(members) - 1:
+        # All pop of all queues: a broker looks at each of its own.
+        return list(dict.fromkeys(MessageQueue(queue.broker_name, -1, queue.topic) for queue in queues))
+    if member not in members:
+        return []
+    index = members.index(member)
+    if len(members) > len(queues):
+        return [queues[index % len(queues)]]
+    # Its own queues, and those of the members that follow it.
+    helped = [members[(index + step) % len(members)] for step in range(shares + 1)]
+    return list(dict.fromkeys(queue for other in helped for queue in strategy(queues, members, other)))
+
+
+def _java_order(queue: MessageQueue) -> tuple[str, str, int]:
+    return queue.topic, queue.broker_name, queue.queue_id

@@ -1,0 +1,34 @@
+"""How many messages of each queue are popped and neither acked nor come again."""
+
+from kerolox.broker.pop.checkpoints import Checkpoint
+
+_Key = tuple[str, str, int]
+
+
+class Inflight:
+    """Counts from the start of the broker on; what was popped before is not counted."""
+
+    def __init__(self, started_millis: int) -> None:
+        self._started_millis = started_millis
+        self._counts: dict[_Key, int] = {}
+
+    def count(self, topic: str, group: str, queue_id: int) -> int:
+        return self._counts.get((topic, group, queue_id), 0)
+
+    def popped(self, topic: str, group: str, queue_id: int, count: int) -> None:
+        key = topic, group, queue_id
+        self._counts[key] = self._counts.get(key, 0) + count
+
+    def settled(self, topic: str, group: str, queue_id: int, pop_time: int, count: int = 1) -> None:
+        key = topic, group, queue_id
+        if pop_time < self._started_millis or key not in self._counts:
+            return
+        self._counts[key] -= count
+        if self._counts[key] <= 0:
+            del self._counts[key]
+
+    def revived(self, checkpoint: Checkpoint) -> None:
+        self.settled(checkpoint.topic, checkpoint.group, checkpoint.queue_id, checkpoint.pop_time)
+
+    def clear(self, topic: str, group: str, queue_id: int) -> None:
+        self._counts.pop((topic, group, queue_id), None)

@@ -1,0 +1,1 @@
+"""What a broker answers, by kind of request."""

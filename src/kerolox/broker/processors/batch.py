@@ -1,0 +1,135 @@
+"""Sending several messages for one queue in one request."""
+
+from time import perf_counter
+from typing import Any
+
+from kerolox.broker.admission import Admission, Sending, queue_of
+from kerolox.broker.statistics import Statistics
+from kerolox.broker.storing import Storing, born_host, refusal
+from kerolox.broker.system_topics import RETRY_PREFIX
+from kerolox.broker.topics import TopicTable
+from kerolox.errors import AnswerError
+from kerolox.message import batch, names
+from kerolox.message.errors import MessageIllegal
+from kerolox.message.ids import offset_id
+from kerolox.message.message import Message
+from kerolox.message.properties import find, mark
+from kerolox.message.record import TOPIC_SIZE_MAX
+from kerolox.remoting.routes import Answering, Incoming, Later
+from kerolox.runtime.blocking import in_thread
+from kerolox.runtime.lanes import Lane
+from kerolox.store.commit_log import Appended, Draft
+from kerolox.wire.bodies.topics import TopicConfig
+from kerolox.wire.headers import messages as h
+from kerolox.wire.reply import Reply
+
+_UNIQ_KEY = mark(names.UNIQ_KEY)
+# Larger batches are taken apart in a thread: one may hold a hundred thousand messages.
+_PLAIN_SIZE_MAX = 64 * 1024
+
+
+class Batches:
+    """All messages of a batch are stored, one after the other, or none."""
+
+    def __init__(
+        self, admission: Admission, storing: Storing, topics: TopicTable, lane: Lane, statistics: Statistics
+    ) -> None:
+        self._admission = admission
+        self._storing = storing
+        self._topics = topics
+        self._lane = lane
+        self._statistics = statistics
+
+    def send(self, request: Incoming[Any]) -> Answering[h.Sent]:
+        topic = self._topics.topics.get(request.header.topic)
+        if topic is None or len(request.body) > _PLAIN_SIZE_MAX:
+            return self._send_slowly(request)
+        try:
+            self._lane.check()
+            self._admission.check(request.header, topic)
+            shared = self._shared(request, topic)
+            draft = self._draft(shared, request.body)
+            later: Later[h.Sent] = Later(request)
+            self._storing.submit(draft, _Pending(self, self._lane, later, shared, draft))
+        except AnswerError as error:
+            return self._admission.refused(error)
+        self._lane.under_way += 1
+        return later
+
+    async def _send_slowly(self, request: Incoming[Any]) -> Reply[h.Sent]:
+        try:
+            topic = await self._admission.topic_of(request.header)
+            shared = self._shared(request, topic)
+            draft = await in_thread(self._draft, shared, request.body)
+            began = perf_counter()
+            appended, is_durable = await self._storing.put_draft(draft)
+        except AnswerError as error:
+            return self._admission.refused(error)
+        self.count(appended, shared, draft, perf_counter() - began)
+        return self.sent(appended, shared, draft, is_durable=is_durable)
+
+    def count(self, appended: Appended, shared: Message, draft: Draft, seconds: float) -> None:
+        size = appended.end_offset - appended.physical_offset
+        self._statistics.put(shared.topic, len(draft.starts), size, seconds)
+
+    def _shared(self, request: Incoming[Any], topic: TopicConfig) -> Message:
+        """Returns what the messages of a batch have in common; MessageIllegal if there can be no batch of them."""
+        header: Sending = request.header
+        if len(header.topic) > TOPIC_SIZE_MAX:
+            raise MessageIllegal(f"message topic length too long {len(header.topic)}")
+        if header.topic.startswith(RETRY_PREFIX):
+            raise MessageIllegal(f"batch request does not support retry group {header.topic}")
+        return Message(
+            topic.topic_name,
+            b"",
+            (header.properties or "").encode("utf-8", "surrogateescape"),
+            queue_of(header, topic),
+            0,
+            header.sys_flag,
+            header.born_timestamp,
+            born_host(request.origin.remote),
+            0,
+            self._storing.store_host,
+            header.reconsume_times or 0,
+        )
+
+    def _draft(self, shared: Message, body: bytes) -> Draft:
+        try:
+            return self._storing.batch(shared, batch.decode(body))
+        except Exception as error:
+            raise refusal(error) from error
+
+    def sent(self, appended: Appended, shared: Message, draft: Draft, *, is_durable: bool) -> Reply[h.Sent]:
+        """Returns the answer that names the place of each message."""
+        first, host = appended.physical_offset, self._storing.store_host
+        message_ids = ",".join([offset_id(host, first + start) for start in draft.starts])
+        unique_key = find(shared.properties, _UNIQ_KEY).decode("utf-8", "replace") or None
+        return self._admission.sent(
+            message_ids, shared.queue_id, appended.queue_offset, unique_key, is_durable=is_durable
+        )
+
+    def refused(self, error: Exception) -> Reply[h.Sent]:
+        return self._admission.refused(refusal(error))
+
+
+class _Pending:
+    """A request whose messages are on their way to the log."""
+
+    __slots__ = ("_batches", "_began", "_draft", "_lane", "_later", "_shared")
+
+    def __init__(self, batches: Batches, lane: Lane, later: Later[h.Sent], shared: Message, draft: Draft) -> None:
+        self._began = perf_counter()
+        self._batches = batches
+        self._lane = lane
+        self._later = later
+        self._shared = shared
+        self._draft = draft
+
+    def stored(self, appended: Appended, is_durable: bool) -> None:
+        self._lane.under_way -= 1
+        self._batches.count(appended, self._shared, self._draft, perf_counter() - self._began)
+        self._later.answer(self._batches.sent(appended, self._shared, self._draft, is_durable=is_durable))
+
+    def refused(self, error: Exception) -> None:
+        self._lane.under_way -= 1
+        self._later.answer(self._batches.refused(error))

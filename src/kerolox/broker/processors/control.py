@@ -1,0 +1,240 @@
+"""What consumers are told to do, and what they are asked: through the connections they have."""
+
+import asyncio
+import logging
+
+from kerolox.broker.clients import BROADCASTING, Channel, Clients, ConsumerGroup
+from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.errors import ConsumerNotOnline, ConsumeTimeout, GroupNotFound, InvalidParameter
+from kerolox.broker.groups import GroupTable
+from kerolox.broker.offsets import ConsumerOffsets
+from kerolox.broker.topics import TopicTable
+from kerolox.codes import Language, ResponseCode
+from kerolox.errors import CallTimeout, KeroloxError, RemotingError, SystemFailure, TopicNotFound
+from kerolox.message.errors import IdError
+from kerolox.remoting.routes import Incoming, handles
+from kerolox.runtime.turns import in_turns
+from kerolox.store.store import Store
+from kerolox.wire.bodies.offsets import (
+    ConsumerStatus,
+    ConsumerStatusTable,
+    QueueOffset,
+    ResetOffsetBody,
+    ResetOffsetBodyForC,
+)
+from kerolox.wire.bodies.queues import MessageQueue
+from kerolox.wire.bodies.topics import TopicConfig
+from kerolox.wire.header import Empty, Request
+from kerolox.wire.headers import clients as h
+from kerolox.wire.headers import offsets as o
+from kerolox.wire.reply import Reply
+
+log = logging.getLogger(__name__)
+
+_RELAY_SECONDS = 10.0
+_STATUS_SECONDS = 5.0
+# So many clients are asked at the same time.
+_ASKED_AT_ONCE = 64
+# To find an offset by time takes reads of the log.
+_QUEUES_AT_ONCE = 10
+
+# The releases that first understood what is passed on (ordinals of MQVersion).
+_KNOWS_RESETS = 28
+_KNOWS_RELAYS = 62
+
+
+class ControlProcessor:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: Store,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+
+    # Where to go on
+
+    @handles(o.ResetOffset)
+    async def reset(self, request: Incoming[o.ResetOffset]) -> Reply[Empty]:
+        header = request.header
+        log.info("%s sets %s on %s to %d", request.connection.remote, header.group, header.topic, header.timestamp)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise TopicNotFound(f"Topic {header.topic} does not exist")
+        members = self._clients.consumers.get(header.group)
+        # Whoever broadcasts has an offset of its own in each client, and the broker has none.
+        is_broadcast = members is not None and members.message_model == BROADCASTING
+        if self._config.use_server_side_reset_offset and not is_broadcast:
+            found = await self._reset_here(header, topic)
+        else:
+            found = await self._reset_clients(header, topic, members, is_c=is_cpp(request.language))
+        return Reply(None, ResetOffsetBody(self._by_queue(header.topic, found)).encode())
+
+    async def _reset_here(self, header: o.ResetOffset, topic: TopicConfig) -> dict[int, int]:
+        """Sets the group, online or not; its next pulls are told."""
+        if header.group not in self._groups.groups:
+            raise GroupNotFound(f"Group {header.group} does not exist")
+        offsets: dict[int, int] = {}
+        if header.queue_id is not None and header.queue_id >= 0:
+            if header.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+                raise InvalidParameter(f"queue {header.queue_id} of topic {header.topic} does not exist")
+            offsets[header.queue_id] = self._offset(header, header.queue_id)
+        else:
+            async for queue_id in in_turns(range(topic.read_queue_nums), count=_QUEUES_AT_ONCE):
+                offsets[queue_id] = self._offset_at(header, queue_id)
+        if not offsets:
+            raise SystemFailure("No queues to reset.")
+        for queue_id, offset in offsets.items():
+            self._offsets.reset(header.group, header.topic, queue_id, offset)
+            # A pull that waits for the next message is told at once.
+            self._store.arrivals.notify(header.topic, queue_id)
+        await self._offsets.file.save()
+        return offsets
+
+    def _offset(self, header: o.ResetOffset, queue_id: int) -> int:
+        if header.offset is None or header.offset == -1:
+            return self._offset_at(header, queue_id)
+        low = self._store.reader.min_offset(header.topic, queue_id)
+        high = self._store.reader.max_offset(header.topic, queue_id)
+        if header.offset < max(low, 0) or header.offset > high + 1:
+            raise SystemFailure(f"Target offset {header.offset} not in consume queue range [{low}-{high}]")
+        return header.offset
+
+    def _offset_at(self, header: o.ResetOffset, queue_id: int) -> int:
+        if header.timestamp < 0:
+            return self._store.reader.max_offset(header.topic, queue_id)
+        return max(0, self._store.reader.offset_at(header.topic, queue_id, header.timestamp))
+
+    async def _reset_clients(
+        self, header: o.ResetOffset, topic: TopicConfig, members: ConsumerGroup | None, *, is_c: bool
+    ) -> dict[int, int]:
+        """Has the clients set themselves, as in 4.x; without `is_force` they never go forward."""
+        offsets: dict[int, int] = {}
+        async for queue_id in in_turns(range(topic.write_queue_nums), count=_QUEUES_AT_ONCE):
+            at = self._offset_at(header, queue_id)
+            offset = self._offsets.get(header.group, header.topic, queue_id)
+            if offset is None and not (members is not None and members.message_model == BROADCASTING):
+                # Java's words.
+                raise SystemFailure(f"THe consumer group <{header.group}> not exist")
+            offsets[queue_id] = at if header.is_force or offset is None else min(at, offset)
+        if members is None or not members.channels:
+            raise ConsumerNotOnline(
+                f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {header.topic} "
+                f"Timestamp: {header.timestamp}"
+            )
+        for channel in members.channels.values():
+            _check_version(channel, _KNOWS_RESETS)
+        notice = o.ResetConsumerClientOffset(
+            topic=header.topic, group=header.group, timestamp=header.timestamp, is_force=header.is_force
+        )
+        body = self._body(header.topic, offsets, is_c=is_c)
+        for channel in list(members.channels.values()):
+            if not channel.connection.tell(notice, body):
+                log.warning("%s could not be told where to go on", channel.connection.remote)
+        return offsets
+
+    def _by_queue(self, topic: str, offsets: dict[int, int]) -> dict[MessageQueue, int]:
+        name = self._config.broker_name
+        return {MessageQueue(name, queue_id, topic): offset for queue_id, offset in offsets.items()}
+
+    def _body(self, topic: str, offsets: dict[int, int], *, is_c: bool) -> bytes:
+        if not is_c:
+            return ResetOffsetBody(self._by_queue(topic, offsets)).encode()
+        name = self._config.broker_name
+        listed = [
+            QueueOffset(broker_name=name, offset=offset, queue_id=queue_id, topic=topic)
+            for queue_id, offset in offsets.items()
+        ]
+        return ResetOffsetBodyForC(listed).encode()
+
+    # What they say of themselves
+
+    @handles(o.GetConsumerStatus)
+    async def status(self, request: Incoming[o.GetConsumerStatus]) -> Reply[Empty]:
+        header = request.header
+        members = self._clients.consumers.get(header.group)
+        if members is None:
+            raise SystemFailure(f"No Any Consumer online in the consumer group: [{header.group}]")
+        client_id = (header.client_addr or "").strip()
+        channels = [channel for channel in members.channels.values() if client_id in ("", channel.client_id)]
+        for channel in channels:
+            _check_version(channel, _KNOWS_RESETS)
+        question = o.GetConsumerStatusFromClient(topic=header.topic, group=header.group)
+        table: dict[str, dict[MessageQueue, int]] = {}
+        for first in range(0, len(channels), _ASKED_AT_ONCE):
+            asked = channels[first : first + _ASKED_AT_ONCE]
+            answers = await asyncio.gather(*(_status(channel, question) for channel in asked))
+            table |= {
+                channel.client_id: answer for channel, answer in zip(asked, answers, strict=True) if answer is not None
+            }
+        return Reply(None, ConsumerStatusTable(table).encode())
+
+    @handles(h.GetConsumerRunningInfo)
+    async def running_info(self, request: Incoming[h.GetConsumerRunningInfo]) -> Reply[Empty]:
+        header = request.header
+        return await self._relay(header, header.consumer_group, header.client_id)
+
+    @handles(h.ConsumeMessageDirectly)
+    async def consume_directly(self, request: Incoming[h.ConsumeMessageDirectly]) -> Reply[Empty]:
+        header = request.header
+        try:
+            record = self._store.reader.record_of_id(header.msg_id or "")
+        except IdError as error:
+            raise InvalidParameter(str(error)) from error
+        if record is None:
+            raise SystemFailure(f"no message is stored at {header.msg_id}")
+        topic = self._topics.get(header.topic or "")
+        group = self._groups.groups.get(header.consumer_group)
+        header.broker_name = self._config.broker_name
+        if topic is not None:
+            header.topic_sys_flag = topic.topic_sys_flag
+        if group is not None:
+            header.group_sys_flag = group.group_sys_flag
+        return await self._relay(header, header.consumer_group, header.client_id or "", record)
+
+    async def _relay(self, request: Request[Empty], group: str, client_id: str, body: bytes = b"") -> Reply[Empty]:
+        """Returns what the client answers, as it is."""
+        members = self._clients.consumers.get(group)
+        channel = None if members is None else members.find(client_id)
+        if channel is None:
+            raise SystemFailure(f"The Consumer <{group}> <{client_id}> not online")
+        if channel.version < _KNOWS_RELAYS:
+            raise SystemFailure(
+                f"The Consumer <{client_id}> Version <{channel.version}> too low to finish, "
+                "please upgrade it to V3_1_8_SNAPSHOT"
+            )
+        try:
+            answer = await channel.connection.ask(request, body, timeout_seconds=_RELAY_SECONDS)
+        except CallTimeout as error:
+            raise ConsumeTimeout(f"consumer <{group}> <{client_id}> Timeout: {error}") from error
+        except RemotingError as error:
+            raise SystemFailure(f"invoke consumer <{group}> <{client_id}> Exception: {error}") from error
+        return Reply(None, answer.body, answer.code, answer.remark)
+
+
+async def _status(channel: Channel, question: o.GetConsumerStatusFromClient) -> dict[MessageQueue, int] | None:
+    try:
+        answer = await channel.connection.ask(question, timeout_seconds=_STATUS_SECONDS)
+        if answer.code != ResponseCode.SUCCESS or not answer.body:
+            return None
+        return ConsumerStatus.decode(answer.body).message_queue_table
+    except KeroloxError as error:
+        log.warning("%s did not say where it stands: %s", channel.connection.remote, error)
+        return None
+
+
+def _check_version(channel: Channel, version: int) -> None:
+    if channel.version < version:
+        raise SystemFailure(f"the client does not support this feature. version={channel.version}")
+
+
+def is_cpp(language: str | int | None) -> bool:
+    return language in ("CPP", Language.CPP)

@@ -1,0 +1,196 @@
+"""Popping over the wire: asking for messages, acking them, and what else concerns them."""
+
+import asyncio
+from collections.abc import Callable
+
+from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.errors import InvalidParameter, PollingTimeout
+from kerolox.broker.groups import GroupTable
+from kerolox.broker.pop.names import RETRY_V1, retry_topic
+from kerolox.broker.pop.parts import Pop
+from kerolox.broker.pop.polling import PollingFull
+from kerolox.broker.pop.taking import Selection, Taken
+from kerolox.broker.topics import TopicTable
+from kerolox.codes import ResponseCode
+from kerolox.errors import NoPermission, SystemFailure
+from kerolox.message.record import check_topic
+from kerolox.remoting.routes import Incoming, handles
+from kerolox.runtime.clock import Clock
+from kerolox.store.configuration import StoreConfig
+from kerolox.store.pull import GetStatus
+from kerolox.wire.bodies.pop import BatchAcks
+from kerolox.wire.bodies.topics import Perm
+from kerolox.wire.header import Empty
+from kerolox.wire.headers import pop as h
+from kerolox.wire.reply import Reply
+
+_LATE_MILLIS = 500
+_COUNT_MAX = 32
+
+# Of group, topic, expression and its type, what messages must fulfil.
+Select = Callable[[str, str, str | None, str | None], Selection]
+
+
+class PopProcessor:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store_config: StoreConfig,
+        topics: TopicTable,
+        groups: GroupTable,
+        pop: Pop,
+        clock: Clock,
+        select: Select,
+    ) -> None:
+        self._config = config
+        self._store_config = store_config
+        self._topics = topics
+        self._groups = groups
+        self._popping = pop.popping
+        self._peeking = pop.peeking
+        self._acks = pop.acks
+        self._polling = pop.polling
+        self._notifying = pop.notifying
+        self._clock = clock
+        self._select = select
+        self._popping.on_rest = self._wake
+
+    def _wake(self, topic: str, group: str, queue_id: int) -> None:
+        self._polling.wake_all(topic, group, queue_id)
+        self._notifying.wake_all(topic, group, queue_id)
+
+    # Messages
+
+    @handles(h.PopMessage, lane="pull")
+    async def pop(self, request: Incoming[h.PopMessage]) -> Reply[h.Popped]:
+        header = request.header
+        self._check_pop(header)
+        selection = self._select(header.consumer_group, header.topic, header.exp, header.exp_type)
+        loop = asyncio.get_running_loop()
+        born = header.born_time or self._clock.millis()
+        deadline = loop.time() + (born + header.poll_time - self._clock.millis()) / 1000
+        while True:
+            taken, answer, body = await self._popping.pop(header, selection)
+            if taken.parts:
+                if taken.rest:
+                    self._wake(header.topic, header.consumer_group, header.queue_id)
+                return Reply(answer, body, remark=GetStatus.FOUND.value)
+            left = deadline - loop.time()
+            code = ResponseCode.POLLING_TIMEOUT
+            if header.poll_time > 0 and left > 0:
+                if taken.is_cut_short:
+                    await asyncio.sleep(0)
+                    continue
+                try:
+                    # Nobody had a turn since the queues were looked at: what comes from now on wakes it.
+                    await self._wait(header, min(left, self._until_visible(taken)))
+                    if not request.connection.is_closed:
+                        continue
+                except PollingFull:
+                    code = ResponseCode.POLLING_FULL
+                else:
+                    self._wake(header.topic, header.consumer_group, header.queue_id)
+            return Reply(answer, code=code.value, remark=GetStatus.NO_MESSAGE_IN_QUEUE.value)
+
+    async def _wait(self, header: h.PopMessage, seconds: float) -> None:
+        await self._polling.wait(header.topic, header.consumer_group, header.queue_id, seconds=seconds)
+
+    def _until_visible(self, taken: Taken) -> float:
+        if not taken.visible_time:
+            return float("inf")
+        return max(0.001, (taken.visible_time - self._clock.millis()) / 1000)
+
+    def _check_pop(self, header: h.PopMessage) -> None:
+        place = f"the broker[{self._config.broker_ip1}] pop message"
+        now = self._clock.millis()
+        if now - (header.born_time or now) - header.poll_time > _LATE_MILLIS:
+            raise PollingTimeout(f"{place} is timeout too much")
+        if not self._config.broker_permission & Perm.READ:
+            raise NoPermission(f"{place} is forbidden")
+        if header.max_msg_nums > _COUNT_MAX:
+            raise InvalidParameter(f"{place}'s num is greater than 32")
+        if not self._store_config.timer_wheel_enable:
+            raise SystemFailure(f"{place} is forbidden because timerWheelEnable is false")
+        if not 0 <= header.invisible_time <= self._store_config.timer_max_delay_sec * 1000:
+            raise InvalidParameter(
+                f"an invisible time of {header.invisible_time} ms, at most {self._store_config.timer_max_delay_sec} s"
+            )
+        self._check(header.topic, header.queue_id, header.consumer_group)
+        # What comes again goes to a topic of its own, whose name must fit.
+        check_topic(retry_topic(header.topic, header.consumer_group, RETRY_V1))
+
+    def _check(self, topic: str, queue_id: int, group: str) -> None:
+        config = self._topics.find(topic)
+        if not config.perm & Perm.READ:
+            raise NoPermission(f"the topic[{topic}] peeking message is forbidden")
+        if queue_id >= config.read_queue_nums:
+            raise InvalidParameter(
+                f"queueId[{queue_id}] is illegal, topic:[{topic}] "
+                f"topicConfig.readQueueNums:[{config.read_queue_nums}] consumer:[{group}]"
+            )
+        if not self._groups.find(group).consume_enable:
+            raise NoPermission(f"subscription group no permission, {group}")
+
+    def _check_peek(self, header: h.PeekMessage | h.Notification | h.PollingInfo) -> None:
+        if not self._config.broker_permission & Perm.READ:
+            raise NoPermission(f"the broker[{self._config.broker_ip1}] peeking message is forbidden")
+        self._check(header.topic, header.queue_id, header.consumer_group)
+
+    @handles(h.PeekMessage, lane="pull")
+    def peek(self, request: Incoming[h.PeekMessage]) -> Reply[h.Popped]:
+        header = request.header
+        self._check_peek(header)
+        records, rest = self._peeking.peek(header)
+        answer = h.Popped(pop_time=self._clock.millis(), invisible_time=0, revive_qid=0, rest_num=rest)
+        if records:
+            return Reply(answer, b"".join(records), remark=GetStatus.FOUND.value)
+        code, remark = ResponseCode.PULL_NOT_FOUND.value, GetStatus.NO_MESSAGE_IN_QUEUE.value
+        return Reply(answer, code=code, remark=remark)
+
+    @handles(h.Notification, lane="pull")
+    async def notify(self, request: Incoming[h.Notification]) -> Reply[h.Notified]:
+        header = request.header
+        self._check_peek(header)
+        loop = asyncio.get_running_loop()
+        now = self._clock.millis()
+        deadline = loop.time() + ((header.born_time or now) + header.poll_time - now) / 1000
+        while True:
+            has_message, visible_time = self._peeking.has_message(header)
+            left = deadline - loop.time()
+            if has_message or header.poll_time <= 0 or left <= 0:
+                return Reply(h.Notified(has_msg=has_message, polling_full=False))
+            if visible_time:
+                left = min(left, max(0.001, (visible_time - self._clock.millis()) / 1000))
+            try:
+                await self._notifying.wait(header.topic, header.consumer_group, header.queue_id, seconds=left)
+            except PollingFull:
+                return Reply(h.Notified(has_msg=False, polling_full=True))
+
+    @handles(h.PollingInfo)
+    def polling_info(self, request: Incoming[h.PollingInfo]) -> Reply[h.PollingCounted]:
+        header = request.header
+        self._check_peek(header)
+        count = self._polling.waiting(header.topic, header.consumer_group, header.queue_id)
+        return Reply(h.PollingCounted(polling_num=count))
+
+    # Acks
+
+    @handles(h.AckMessage)
+    async def ack(self, request: Incoming[h.AckMessage]) -> Reply[Empty]:
+        await self._acks.ack(request.header)
+        return Reply()
+
+    @handles(h.BatchAckMessage)
+    async def batch_ack(self, request: Incoming[h.BatchAckMessage]) -> Reply[Empty]:
+        body = BatchAcks.decode(request.body) if request.body else BatchAcks()
+        await self._acks.batch(body.broker_name, body.batches)
+        return Reply()
+
+    @handles(h.ChangeMessageInvisibleTime)
+    async def change(self, request: Incoming[h.ChangeMessageInvisibleTime]) -> Reply[h.InvisibleTimeChanged]:
+        return Reply(await self._acks.change(request.header))
+
+    @handles(h.PopRollback)
+    def roll_back(self, request: Incoming[h.PopRollback]) -> Reply[Empty]:
+        """Checkpoints are in the revive log already."""
+        return Reply()

@@ -1,0 +1,45 @@
+"""Looks messages up by key and by place."""
+
+from kerolox.codes import ResponseCode
+from kerolox.errors import SystemFailure
+from kerolox.remoting.routes import Incoming, handles
+from kerolox.store.errors import StoreError
+from kerolox.store.reader import Reader
+from kerolox.wire.header import Empty
+from kerolox.wire.headers import messages as h
+from kerolox.wire.reply import Reply
+
+
+class QueryProcessor:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    @handles(h.QueryMessage, lane="query")
+    async def query(self, request: Incoming[h.QueryMessage]) -> Reply[h.MessagesFound]:
+        header = request.header
+        found = await self._reader.search(
+            header.topic,
+            header.key.encode("utf-8", "surrogateescape"),
+            count_max=header.max_num,
+            begin_timestamp=header.begin_timestamp,
+            end_timestamp=header.end_timestamp,
+            is_unique_key=bool(header.is_unique_key),
+        )
+        fields = h.MessagesFound(
+            index_last_update_timestamp=found.index_timestamp, index_last_update_phyoffset=found.index_physical_offset
+        )
+        if not found.records:
+            remark = "can not find message, maybe time range not correct"
+            return Reply(fields, code=ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return Reply(fields, b"".join(found.records))
+
+    @handles(h.ViewMessageById, lane="query")
+    def view(self, request: Incoming[h.ViewMessageById]) -> Reply[Empty]:
+        offset = request.header.offset
+        try:
+            record = self._reader.record_at(offset)
+        except StoreError as error:
+            raise SystemFailure(f"can not find message by the offset, {offset}: {error}") from error
+        if record is None:
+            raise SystemFailure(f"can not find message by the offset, {offset}")
+        return Reply(body=record)

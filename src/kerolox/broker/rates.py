@@ -1,0 +1,101 @@
+"""How fast messages come and go, and how long it takes to store them, as the original's StoreStatsService tells."""
+
+from bisect import bisect_right
+from collections import Counter, deque
+from typing import NamedTuple
+
+# The rates of the last 10, 60 and 600 seconds are told.
+_SPANS_SECONDS = (10, 60, 600)
+
+# The classes in which a tool shows latencies: those below so many milliseconds.
+_LIMITS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
+_NAMES = (
+    "[<=0ms]",
+    "[0~10ms]",
+    "[10~50ms]",
+    "[50~100ms]",
+    "[100~200ms]",
+    "[200~500ms]",
+    "[500ms~1s]",
+    "[1~2s]",
+    "[2~3s]",
+    "[3~4s]",
+    "[4~5s]",
+    "[5~10s]",
+    "[10s~]",
+)
+# So many are told apart, and longer ones are not.
+_MILLIS_MAX = 10_000
+
+
+class Totals(NamedTuple):
+    """What was counted up to a moment."""
+
+    millis: int
+    put: int
+    found: int
+    missed: int
+    transferred: int
+
+
+class Rates:
+    """Totals of each second, for ten minutes."""
+
+    def __init__(self, millis: int) -> None:
+        self._totals: deque[Totals] = deque([Totals(millis, 0, 0, 0, 0)], maxlen=_SPANS_SECONDS[-1] + 1)
+
+    def sample(self, totals: Totals) -> None:
+        self._totals.append(totals)
+
+    def told(self, *members: str) -> str:
+        """Returns the three rates as tools read them; of a younger broker, those since it has begun.
+
+        The original leaves out what it cannot say yet, and tools stumble over that.
+        """
+        return " ".join(str(self._rate(span, members)) for span in _SPANS_SECONDS)
+
+    def _rate(self, seconds: int, members: tuple[str, ...]) -> float:
+        last = self._totals[-1]
+        first = self._totals[max(0, len(self._totals) - 1 - seconds)]
+        millis = last.millis - first.millis
+        count: int = sum(getattr(last, member) - getattr(first, member) for member in members)
+        return count * 1000 / millis if millis > 0 else 0.0
+
+
+class Latencies:
+    """How long messages took to be stored: in this minute, and in the one before, of which is told."""
+
+    def __init__(self) -> None:
+        self.max_millis = 0
+        # By milliseconds; most by far take less than one, and are what is left of all.
+        self._slow: Counter[int] = Counter()
+        self._told: Counter[int] = Counter()
+        self._total = 0
+
+    def add_slow(self, millis: int) -> None:
+        """Adds one of a millisecond or more."""
+        self._slow[min(millis, _MILLIS_MAX)] += 1
+        self.max_millis = max(self.max_millis, millis)
+
+    def turn(self, total: int) -> None:
+        """Begins the next minute; so many messages there were ever."""
+        count, self._total = total - self._total, total
+        self._told, self._slow = self._slow, Counter()
+        self._told[0] = count - self._told.total()
+
+    @property
+    def distribution(self) -> str:
+        counts = [0] * len(_NAMES)
+        for millis, count in self._told.items():
+            counts[bisect_right(_LIMITS, millis)] += count
+        return "".join(f"{name}:{count} " for name, count in zip(_NAMES, counts, strict=True))
+
+    def percentile(self, share: float) -> float:
+        """Returns how many milliseconds at most this share of the messages took."""
+        wanted = self._told.total() * share
+        passed = 0
+        for millis, count in sorted(self._told.items()):
+            passed += count
+            if passed >= wanted:
+                return float(millis)
+        return 0.0

@@ -1,0 +1,198 @@
+"""What was popped survives restarts and crashes: nothing that was not acked is lost."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kerolox.broker.pop.names import REVIVE_GROUP, Receipt
+from kerolox.message.message import Message
+from kerolox.runtime.clock import ManualClock
+from kerolox.store.errors import StoreFull
+from tests.broker.brokers import BrokerFixture, running
+from tests.broker.pop.pops import INVISIBLE_MILLIS, Popper
+
+LONG_ENOUGH = INVISIBLE_MILLIS / 1000 + 6
+REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_DefaultCluster"
+SETTINGS = {"mappedFileSizeTimerLog": str(52 * 100)}
+
+
+def killed(store: Path, copy: Path) -> Path:
+    """Copies a directory as a kill would leave it. A thread may be about to rename a file meanwhile."""
+    for _ in range(5):
+        try:
+            return shutil.copytree(store, copy, ignore=shutil.ignore_patterns("*.tmp"))
+        except shutil.Error:
+            shutil.rmtree(copy)
+    raise AssertionError(f"{store} could not be copied")
+
+
+async def send(broker: BrokerFixture, count: int) -> None:
+    for number in range(count):
+        await broker.send("orders", b"%d" % number, number % 4)
+
+
+async def ack_all(popper: Popper, popped: list[tuple[Message, Receipt]]) -> None:
+    for message, receipt in popped:
+        await popper.ack("orders", receipt, message.queue_offset)
+
+
+async def drained(popper: Popper, rounds: int = 3) -> list[bytes]:
+    """Returns the bodies of all that comes, acked as it comes."""
+    bodies: list[bytes] = []
+    for _ in range(rounds):
+        while popped := await popper.pop("orders"):
+            bodies += [message.body for message, _ in popped]
+            await ack_all(popper, popped)
+        await popper.advance(LONG_ENOUGH)
+    return sorted(bodies)
+
+
+async def test_a_restart_brings_back_what_was_not_acked_once_and_nothing_else(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        await send(broker, 8)
+        popper = Popper(broker, clock)
+        popped = await popper.pop("orders")
+        await ack_all(popper, [pair for pair in popped if pair[0].body in (b"0", b"5")])
+
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        popper = Popper(broker, clock)
+        assert await popper.bodies("orders") == []
+        await popper.advance(LONG_ENOUGH)
+        assert await drained(popper) == [b"1", b"2", b"3", b"4", b"6", b"7"]
+
+
+async def test_an_ack_after_a_restart_counts(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        await send(broker, 4)
+        popped = await Popper(broker, clock).pop("orders")
+
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        popper = Popper(broker, clock)
+        await ack_all(popper, popped)
+        await popper.advance(LONG_ENOUGH)
+        assert await drained(popper) == []
+
+
+async def test_a_kill_at_any_moment_loses_nothing_that_was_not_acked(tmp_path: Path) -> None:
+    """The directory is copied, as a kill would leave it, while messages are popped, acked and brought back."""
+    clock = ManualClock()
+    copies: list[Path] = []
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        await send(broker, 8)
+        popper = Popper(broker, clock)
+        popped = await popper.pop("orders")
+        for step in range(9):
+            copies.append(killed(tmp_path / "store", tmp_path / f"killed-{step}"))
+            if step == 0:
+                await ack_all(popper, [pair for pair in popped if pair[0].body in (b"0", b"5")])
+            await popper.advance(2)
+
+    for copy in copies:
+        async with running(copy, clock, **SETTINGS) as broker:
+            bodies = await drained(Popper(broker, clock))
+        assert set(bodies) >= {b"1", b"2", b"3", b"4", b"6", b"7"}, copy
+
+
+async def test_a_kill_once_offsets_are_saved_brings_back_nothing_that_was_acked(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        await send(broker, 4)
+        popper = Popper(broker, clock)
+        popped = await popper.pop("orders")
+        await ack_all(popper, popped[1:])
+        await broker.broker.store.flusher.flush()
+        broker.broker.pop.progress.settle()
+        await broker.broker.offsets.file.save()
+        killed(tmp_path / "store", tmp_path / "killed")
+
+    async with running(tmp_path / "killed", clock, **SETTINGS) as broker:
+        popper = Popper(broker, clock)
+        assert await popper.bodies("orders") == []
+        await popper.advance(LONG_ENOUGH)
+        assert await drained(popper) == [popped[0][0].body]
+
+
+async def test_what_cannot_be_stored_again_for_now_is_tried_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        await send(broker, 3)
+        popper = Popper(broker, clock)
+        await popper.pop("orders")
+        revive = broker.broker.pop.revive
+
+        with monkeypatch.context() as patched:
+
+            async def full(draft: object) -> object:
+                raise StoreFull("no room")
+
+            patched.setattr(broker.broker.store, "put", full)
+            await popper.advance(LONG_ENOUGH)
+            assert sum(len(queue.open) for queue in revive.queues) == 3
+            assert broker.broker.offsets.get(REVIVE_GROUP, REVIVE_TOPIC, 0) is None
+        await popper.advance(2)
+
+        assert await drained(popper) == [b"0", b"1", b"2"]
+
+
+async def test_without_a_checkpoint_nothing_is_handed_out_and_nothing_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        await send(broker, 3)
+        popper = Popper(broker, clock)
+
+        with monkeypatch.context() as patched:
+
+            def full(draft: object, sender: object) -> None:
+                sender.refused(StoreFull("no room"))  # type: ignore[attr-defined]
+
+            patched.setattr(broker.broker.store, "submit", full)
+            with pytest.raises(Exception, match="no room"):
+                await popper.ask("orders")
+
+        assert sorted(await popper.bodies("orders")) == [b"0", b"1", b"2"]
+
+
+async def test_a_topic_that_is_gone_holds_nobody_up(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, reviveQueueNum="1", **SETTINGS) as broker:
+        await broker.send("gone", b"x")
+        await send(broker, 1)
+        popper = Popper(broker, clock)
+        await popper.pop("gone")
+        await popper.pop("orders")
+
+        broker.broker.topics.delete("gone")
+        await popper.advance(LONG_ENOUGH)
+
+        assert await popper.bodies("orders") == [b"0"]
+        assert broker.broker.topics.get("%RETRY%group_gone") is None
+
+
+async def test_retry_topics_of_the_second_kind_are_used_when_told_so_and_the_first_kind_still_read(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        await send(broker, 1)
+        popper = Popper(broker, clock)
+        await popper.pop("orders")
+        await popper.advance(LONG_ENOUGH)
+        broker.broker.settings.broker.enable_retry_topic_v2 = True
+        await broker.send("orders", b"second")
+        await popper.pop("orders", queue_id=0)
+        await popper.advance(LONG_ENOUGH)
+
+        marks = set()
+        for number in (50, 51):
+            broker.broker.pop.taking.random = lambda _, number=number: number  # type: ignore[misc]
+            marks |= {receipt.mark for _, receipt in await popper.pop("orders")}
+
+        assert "2" in marks
+        assert broker.broker.topics.get("%RETRY%group+orders") is not None

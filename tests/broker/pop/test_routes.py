@@ -1,0 +1,47 @@
+"""The queues of a topic, on whatever brokers."""
+
+import asyncio
+from pathlib import Path
+
+from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.pop.routes import FRESH_SECONDS, ReadableQueues
+from kerolox.broker.topics import TopicTable
+from kerolox.remoting.client import Client
+from kerolox.runtime.clock import ManualClock
+from kerolox.runtime.files import RealDisk
+from kerolox.testing import Cluster
+from kerolox.wire.bodies.queues import MessageQueue
+
+
+def made(tmp_path: Path, client: Client, *name_servers: str) -> tuple[ReadableQueues, TopicTable, ManualClock]:
+    config, clock = BrokerConfig(), ManualClock()
+    config.broker_name = "own"
+    topics = TopicTable(config, RealDisk(), tmp_path, clock)
+    return ReadableQueues(config, topics, client, lambda: name_servers, clock), topics, clock
+
+
+async def test_a_broker_without_name_servers_knows_its_own_queues(tmp_path: Path) -> None:
+    async with Client() as client:
+        queues, topics, _ = made(tmp_path, client)
+        topics.create("orders", 2)
+
+        assert await queues.of("orders") == [MessageQueue("own", 0, "orders"), MessageQueue("own", 1, "orders")]
+        assert await queues.of("nothing") is None
+
+
+async def test_the_queues_of_all_brokers_are_known_and_kept_when_nobody_answers(tmp_path: Path) -> None:
+    async with Client() as client:
+        async with Cluster(tmp_path / "cluster", brokers=2) as cluster:
+            for broker in cluster.brokers:
+                broker.topics.create("orders", 2)
+            async with asyncio.timeout(20):
+                found: list[MessageQueue] | None = None
+                while found is None or len(found) < 4:
+                    queues, _, clock = made(tmp_path, client, cluster.namesrv_addr)
+                    found = await queues.of("orders")
+            assert await queues.of("nothing") is None
+
+        await clock.advance(FRESH_SECONDS + 1)
+
+        assert sorted(await queues.of("orders") or ()) == sorted(found)
+        assert {queue.broker_name for queue in found} == {"broker-a", "broker-b"}

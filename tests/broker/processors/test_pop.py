@@ -1,0 +1,409 @@
+"""Popping over a real socket: what is handed out, and what comes again."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kerolox.broker.errors import InvalidParameter, NoMessage, PollingTimeout
+from kerolox.broker.pop.names import REVIVE_GROUP
+from kerolox.codes import ResponseCode
+from kerolox.errors import AnswerError, SystemFailure, TopicNotFound
+from kerolox.message.errors import MessageIllegal
+from kerolox.runtime.clock import ManualClock
+from kerolox.wire.bodies.pop import BatchAck, BatchAcks
+from kerolox.wire.headers.pop import BatchAckMessage, Notification, PeekMessage, PollingInfo, PopRollback
+from tests.broker.brokers import running
+from tests.broker.pop.pops import GROUP, INVISIBLE_MILLIS, Popper
+
+# The invisible time, and what it may take beyond that.
+LONG_ENOUGH = INVISIBLE_MILLIS / 1000 + 6
+
+
+@pytest.fixture
+async def popper(tmp_path: Path) -> AsyncIterator[Popper]:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock) as broker:
+        yield Popper(broker, clock)
+
+
+async def test_a_popped_message_is_not_popped_again_while_it_is_invisible(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+
+    assert await popper.bodies("orders") == [b"one"]
+    await popper.advance(INVISIBLE_MILLIS / 1000 - 1)
+    assert await popper.bodies("orders") == []
+
+
+async def test_what_is_not_acked_comes_again_under_its_own_topic_and_counts(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one", TAGS="t")
+    ((first, receipt),) = await popper.pop("orders")
+
+    await popper.advance(LONG_ENOUGH)
+    ((again, retried),) = await popper.pop("orders")
+
+    assert (first.reconsume_times, again.reconsume_times) == (0, 1)
+    assert (again.topic, again.body, again.tags) == ("orders", b"one", "t")
+    assert again.get("1ST_POP_TIME") == str(receipt.pop_time)
+    assert retried.mark == "1"
+    await popper.ack("orders", retried, retried.queue_offset)
+    await popper.advance(LONG_ENOUGH)
+    assert await popper.bodies("orders") == []
+
+
+async def test_what_is_acked_does_not_come_again_and_what_was_popped_with_it_does(popper: Popper) -> None:
+    for number in range(4):
+        await popper.broker.send("orders", b"%d" % number)
+    popped = await popper.pop("orders")
+
+    for message, receipt in popped[1:3]:
+        await popper.ack("orders", receipt, message.queue_offset)
+    await popper.advance(LONG_ENOUGH)
+
+    assert sorted(await popper.bodies("orders")) == [b"0", b"3"]
+
+
+async def test_a_batch_of_acks_is_as_good_as_each(popper: Popper) -> None:
+    for number in range(10):
+        await popper.broker.send("orders", b"%d" % number)
+    _, receipt = (await popper.pop("orders"))[0]
+    bits = base64.b64encode(bytes([0b11111110, 0b1])).decode()
+    batch = BatchAck(
+        bit_set=bits,
+        consumer_group=GROUP,
+        invisible_time=receipt.invisible_time,
+        pop_time=receipt.pop_time,
+        queue_id=0,
+        retry="0",
+        revive_queue_id=receipt.revive_queue_id,
+        start_offset=receipt.start_offset,
+        topic="orders",
+    )
+
+    await popper.broker.call(BatchAckMessage(), BatchAcks.of("broker-a", [batch]).encode())
+    await popper.advance(LONG_ENOUGH)
+
+    assert sorted(await popper.bodies("orders")) == [b"0", b"9"]
+
+
+async def test_more_time_keeps_a_message_away_and_less_brings_it_sooner(popper: Popper) -> None:
+    for body in (b"long", b"short"):
+        await popper.broker.send("orders", body)
+    (_, longer), (_, shorter) = await popper.pop("orders")
+
+    changed = (await popper.change("orders", longer, 60_000)).fields
+    await popper.change("orders", shorter, 1000)
+
+    assert changed.invisible_time == 60_000
+    await popper.advance(7)
+    assert await popper.bodies("orders") == [b"short"]
+    await popper.advance(40)
+    assert await popper.bodies("orders") == [b"short"]
+    await popper.advance(25)
+    assert b"long" in await popper.bodies("orders")
+
+
+async def test_time_changed_twice_in_a_millisecond_loses_nothing(popper: Popper) -> None:
+    """The ack of the second receipt must not be taken for one of the third."""
+    await popper.broker.send("orders", b"one")
+    ((_, receipt),) = await popper.pop("orders")
+
+    for _ in range(3):
+        changed = (await popper.change("orders", receipt, 5000)).fields
+        receipt = type(receipt)(
+            receipt.queue_offset,
+            changed.pop_time,
+            changed.invisible_time,
+            changed.revive_qid,
+            *(receipt.mark, receipt.broker_name, receipt.queue_id, receipt.queue_offset),
+        )
+    await popper.advance(LONG_ENOUGH)
+
+    assert await popper.bodies("orders") == [b"one"]
+
+
+async def test_a_suspended_message_comes_again_without_counting(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+    ((_, receipt),) = await popper.pop("orders")
+
+    await popper.change("orders", receipt, 2000, suspend=True)
+    await popper.advance(8)
+
+    ((again, _),) = await popper.pop("orders")
+    assert again.reconsume_times == 0
+
+
+async def test_the_answer_says_where_its_messages_lie(popper: Popper) -> None:
+    for queue_id in (0, 0, 1):
+        await popper.broker.send("orders", b"x", queue_id)
+    await popper.pop("orders", queue_id=0, max_msg_nums=1)
+
+    first = (await popper.ask("orders", queue_id=0)).fields
+    every = (await popper.ask("orders")).fields
+
+    assert (first.start_offset_info, first.msg_offset_info, first.rest_num) == ("0 0 1", "0 0 1", 0)
+    assert (every.start_offset_info, every.msg_offset_info) == ("0 1 0", "0 1 0")
+
+
+async def test_tags_choose_what_is_popped_and_the_rest_is_passed_over(popper: Popper) -> None:
+    for tag in ("a", "b", "a", "c"):
+        await popper.broker.send("orders", tag.encode(), TAGS=tag)
+
+    popped = await popper.pop("orders", exp="b||c", exp_type="TAG")
+    assert [message.body for message, _ in popped] == [b"b", b"c"]
+    assert {receipt.start_offset for _, receipt in popped} == {0}
+    await popper.ack("orders", popped[1][1], 3)
+    await popper.advance(LONG_ENOUGH)
+
+    assert await popper.bodies("orders", exp="b||c", exp_type="TAG") == [b"b"]
+
+
+async def test_a_pop_that_waits_is_answered_by_the_next_message(popper: Popper) -> None:
+    await popper.broker.send("orders", b"old")
+    await popper.pop("orders")
+    waiting = asyncio.create_task(popper.bodies("orders", poll_time=60_000))
+    await until_polling(popper, 1)
+
+    await popper.broker.send("orders", b"new", 2)
+
+    assert await waiting == [b"new"]
+
+
+async def test_a_pop_that_waits_is_answered_by_what_comes_again(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+    await popper.pop("orders")
+    waiting = asyncio.create_task(popper.bodies("orders", queue_id=3, poll_time=60_000))
+    await until_polling(popper, 1, queue_id=3)
+
+    await popper.advance(LONG_ENOUGH)
+
+    assert await waiting == [b"one"]
+
+
+async def test_each_of_many_who_wait_gets_something(popper: Popper) -> None:
+    await popper.broker.send("orders", b"old")
+    await popper.pop("orders")
+    waiting = [asyncio.create_task(popper.bodies("orders", poll_time=60_000, max_msg_nums=1)) for _ in range(20)]
+    await until_polling(popper, 20)
+
+    for number in range(20):
+        await popper.broker.send("orders", b"%d" % number, number % 4)
+
+    got = sorted(body for bodies in await asyncio.gather(*waiting) for body in bodies)
+    assert got == sorted(b"%d" % number for number in range(20))
+
+
+async def test_who_waits_in_vain_is_told_so(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+    await popper.pop("orders")
+
+    with pytest.raises(PollingTimeout):
+        await popper.ask("orders", poll_time=20)
+    with pytest.raises(PollingTimeout, match="timeout too much"):
+        await popper.ask("orders", born_time=popper.clock.millis() - 10_000, poll_time=100)
+
+
+async def test_no_more_may_wait_than_the_configuration_says(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, popPollingSize="1") as broker:
+        popper = Popper(broker, clock)
+        await broker.send("orders", b"one")
+        await popper.pop("orders")
+        waiting = [asyncio.create_task(popper.bodies("orders", poll_time=60_000)) for _ in range(2)]
+        await until_polling(popper, 2)
+
+        with pytest.raises(AnswerError) as refused:
+            await popper.ask("orders", poll_time=60_000)
+
+        assert refused.value.code == ResponseCode.POLLING_FULL
+        for _ in waiting:
+            await broker.send("orders", b"go")
+        await asyncio.gather(*waiting)
+
+
+async def test_a_new_group_begins_where_it_says(popper: Popper) -> None:
+    for number in range(3):
+        await popper.broker.send("orders", b"%d" % number)
+    popper.broker.broker.settings.broker.init_pop_offset_by_check_msg_in_mem = False
+
+    assert await popper.bodies("orders", consumer_group="late", init_mode=1) == [b"2"]
+    assert await popper.bodies("orders", consumer_group="early", init_mode=0) == [b"0", b"1", b"2"]
+
+
+async def test_a_group_that_was_set_to_an_offset_goes_on_there(popper: Popper) -> None:
+    for number in range(3):
+        await popper.broker.send("orders", b"%d" % number)
+    await popper.pop("orders")
+
+    popper.broker.broker.offsets.resets["orders@group"] = {0: 1}
+
+    assert await popper.bodies("orders") == [b"1", b"2"]
+
+
+async def test_what_cannot_be_is_refused_with_its_code(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+    ((_, receipt),) = await popper.pop("orders")
+    with pytest.raises(TopicNotFound):
+        await popper.ask("nothing")
+    for wrong in ({"max_msg_nums": 33}, {"queue_id": 4}, {"invisible_time": 4 * 24 * 3600 * 1000}):
+        with pytest.raises(InvalidParameter):
+            await popper.ask("orders", **wrong)
+    with pytest.raises(NoMessage):
+        await popper.ack("orders", receipt, 7)
+    with pytest.raises(NoMessage):
+        await popper.broker.call(BatchAckMessage())
+    with pytest.raises(MessageIllegal):
+        await popper.ack("orders", type(receipt)(0, 1, 1, 77, "0", "b", 0, 0), 0)
+    with pytest.raises(MessageIllegal):
+        await popper.ack("orders", type(receipt)(0, 1, 1, 0, "0", "b", 9, 0), 0)
+    assert popper.broker.broker.store.queues.get("rmq_sys_REVIVE_LOG_DefaultCluster", 77) is None
+
+
+async def test_timers_are_needed(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, timerWheelEnable="false") as broker:
+        await broker.send("orders", b"one")
+        with pytest.raises(SystemFailure, match="timerWheelEnable"):
+            await Popper(broker, clock).ask("orders")
+
+
+async def test_peeking_changes_nothing(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+    peeking = PeekMessage(consumer_group=GROUP, topic="orders", queue_id=-1, max_msg_nums=8)
+
+    replies = [await popper.broker.call(peeking) for _ in range(2)]
+
+    assert [reply.fields.rest_num for reply in replies] == [1, 1]
+    assert replies[0].body == replies[1].body != b""
+    assert await popper.bodies("orders") == [b"one"]
+    with pytest.raises(AnswerError) as empty:
+        await popper.broker.call(peeking)
+    assert empty.value.code == ResponseCode.PULL_NOT_FOUND
+
+
+async def test_a_notification_comes_when_there_is_something_to_pop(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+    asking = Notification(consumer_group=GROUP, topic="orders", queue_id=-1, poll_time=60_000, born_time=0)
+    assert (await popper.broker.call(asking)).fields.has_msg
+    await popper.pop("orders")
+    notifying = popper.broker.broker.pop.notifying
+    waiting = asyncio.create_task(popper.broker.call(asking))
+    while not len(notifying):
+        await asyncio.sleep(0)
+
+    await popper.broker.send("orders", b"two")
+
+    assert (await waiting).fields.has_msg
+    await popper.pop("orders")
+    at_once = Notification(consumer_group=GROUP, topic="orders", queue_id=-1, poll_time=0, born_time=0)
+    assert not (await popper.broker.call(at_once)).fields.has_msg
+
+
+async def test_who_waits_can_be_counted(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+    await popper.pop("orders")
+    waiting = asyncio.create_task(popper.bodies("orders", poll_time=60_000))
+    await until_polling(popper, 1)
+
+    counted = await popper.broker.call(PollingInfo(consumer_group=GROUP, topic="orders", queue_id=-1))
+
+    assert counted.fields.polling_num == 1
+    await popper.broker.send("orders", b"two")
+    await waiting
+
+
+async def test_a_rollback_has_nothing_to_do(popper: Popper) -> None:
+    assert (await popper.broker.call(PopRollback())).code == ResponseCode.SUCCESS
+
+
+async def test_the_revive_log_is_followed_and_its_place_kept(popper: Popper) -> None:
+    for _ in range(9):
+        await popper.broker.send("orders", b"one")
+        await popper.pop("orders")
+    await popper.advance(LONG_ENOUGH)
+    await popper.broker.broker.store.flusher.flush()
+    await popper.advance(2)
+
+    topic = "rmq_sys_REVIVE_LOG_DefaultCluster"
+    done = [popper.broker.broker.offsets.get(REVIVE_GROUP, topic, queue_id) for queue_id in range(8)]
+
+    assert sorted(offset for offset in done if offset is not None) == [0, 0, 0, 0, 0, 0, 0, 1]
+
+
+# In order
+
+
+async def test_popped_in_order_a_queue_gives_nothing_until_all_was_acked(popper: Popper) -> None:
+    for number in range(3):
+        await popper.broker.send("orders", b"%d" % number)
+    popped = await popper.pop("orders", order=True, max_msg_nums=2)
+    assert [message.body for message, _ in popped] == [b"0", b"1"]
+    assert {receipt.revive_queue_id for _, receipt in popped} == {999}
+
+    assert await popper.bodies("orders", order=True) == []
+    await popper.ack("orders", popped[0][1], 0)
+    assert await popper.bodies("orders", order=True) == []
+    await popper.ack("orders", popped[1][1], 1)
+
+    assert await popper.bodies("orders", order=True) == [b"2"]
+
+
+async def test_popped_in_order_what_is_not_acked_comes_again_from_there_on(popper: Popper) -> None:
+    for number in range(3):
+        await popper.broker.send("orders", b"%d" % number)
+    popped = await popper.pop("orders", order=True)
+    await popper.ack("orders", popped[0][1], 0)
+
+    await popper.advance(INVISIBLE_MILLIS / 1000 + 1)
+    reply = await popper.ask("orders", order=True)
+
+    assert reply.fields.order_count_info == "0 qo0%1 1;0 qo0%2 1;0 0 1"
+    assert reply.fields.msg_offset_info == "0 0 1,2"
+
+
+async def test_popped_in_order_the_same_attempt_gets_the_same_again(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+
+    assert await popper.bodies("orders", order=True, attempt_id="a") == [b"one"]
+    assert await popper.bodies("orders", order=True, attempt_id="a") == [b"one"]
+    assert await popper.bodies("orders", order=True, attempt_id="b") == []
+
+
+async def test_an_ack_lets_who_waits_for_the_queue_go_on(popper: Popper) -> None:
+    for number in range(2):
+        await popper.broker.send("orders", b"%d" % number)
+    ((_, receipt),) = await popper.pop("orders", order=True, max_msg_nums=1)
+    waiting = asyncio.create_task(popper.bodies("orders", order=True, poll_time=60_000))
+    await until_polling(popper, 1)
+
+    await popper.ack("orders", receipt, 0)
+
+    assert await waiting == [b"1"]
+
+
+async def test_less_time_in_order_brings_a_message_sooner(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+    ((_, receipt),) = await popper.pop("orders", order=True)
+
+    changed = (await popper.change("orders", receipt, 1000)).fields
+    await popper.advance(2)
+
+    assert changed.pop_time == receipt.pop_time
+    assert await popper.bodies("orders", order=True) == [b"one"]
+
+
+async def until_polling(popper: Popper, count: int, queue_id: int = -1) -> None:
+    async with asyncio.timeout(10):
+        while popper.broker.broker.pop.polling.waiting("orders", GROUP, queue_id) < count:
+            await asyncio.sleep(0)
+
+
+async def test_an_expression_chooses_what_is_popped(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, enablePropertyFilter="true") as broker:
+        for price in ("1", "5", "9"):
+            await broker.send("orders", price.encode(), price=price)
+
+        assert await Popper(broker, clock).bodies("orders", exp="price > 4", exp_type="SQL92") == [b"5", b"9"]

@@ -1,0 +1,86 @@
+"""Pulling over a real socket, at once and when something comes."""
+
+import asyncio
+
+import pytest
+
+from kerolox.broker.errors import GroupNotFound, InvalidParameter, SubscriptionNotFound
+from kerolox.codes import ResponseCode
+from kerolox.errors import AnswerError, NoPermission, TopicNotFound
+from kerolox.message.record import decode_all
+from tests.broker.brokers import BrokerFixture
+
+SUSPEND = 0x2 | 0x4
+
+
+async def test_what_was_sent_is_pulled_as_it_lies_in_the_log(broker: BrokerFixture) -> None:
+    for number in range(3):
+        await broker.send("orders", b"%d" % number)
+
+    reply = await broker.pull("orders", 1)
+
+    assert [message.body for message in decode_all(reply.body, check_crc=True)] == [b"1", b"2"]
+    pulled = reply.fields
+    assert (pulled.next_begin_offset, pulled.min_offset, pulled.max_offset) == (3, 0, 3)
+
+
+async def test_a_pull_at_the_end_of_a_queue_is_answered_by_the_next_message(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"old")
+    pull = asyncio.create_task(broker.pull("orders", 1, sys_flag=SUSPEND, suspend_timeout_millis=60_000))
+    await broker.until_waiting("orders")
+
+    await broker.send("orders", b"new")
+
+    assert [message.body for message in decode_all((await pull).body)] == [b"new"]
+
+
+async def test_only_the_tags_that_are_wanted_come(broker: BrokerFixture) -> None:
+    for tag in ("a", "b", "c", "a"):
+        await broker.send("orders", tag.encode(), TAGS=tag)
+
+    reply = await broker.pull("orders", 0, subscription="a || c")
+
+    assert [message.body for message in decode_all(reply.body)] == [b"a", b"c", b"a"]
+
+
+async def test_where_nothing_is_the_answer_says_so_with_all_offsets(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"one")
+
+    codes = {}
+    for offset in (1, 7):
+        with pytest.raises(AnswerError) as refused:
+            await broker.pull("orders", offset)
+        codes[offset] = refused.value.code
+
+    assert codes == {1: ResponseCode.PULL_NOT_FOUND, 7: ResponseCode.PULL_OFFSET_MOVED}
+
+
+async def test_a_pull_commits_what_was_consumed(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"one")
+
+    await broker.pull("orders", 0, sys_flag=0x1 | 0x4, commit_offset=1)
+
+    assert broker.broker.offsets.get("group", "orders", 0) == 1
+
+
+async def test_who_pulls_without_a_subscription_must_have_sent_a_heartbeat(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"one")
+    with pytest.raises(SubscriptionNotFound):
+        await broker.pull("orders", 0, sys_flag=0)
+
+    await broker.heartbeat(consumes={"group": ["orders"]})
+
+    assert (await broker.pull("orders", 0, sys_flag=0)).fields.next_begin_offset == 1
+
+
+async def test_what_cannot_be_pulled_is_refused_with_its_code(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"one")
+    with pytest.raises(TopicNotFound):
+        await broker.pull("nothing", 0)
+    with pytest.raises(InvalidParameter):
+        await broker.pull("orders", 0, queue_id=4)
+    with pytest.raises(GroupNotFound):
+        await broker.pull("orders", 0, consumer_group="no good")
+    broker.broker.groups.find("group").consume_enable = False
+    with pytest.raises(NoPermission):
+        await broker.pull("orders", 0)

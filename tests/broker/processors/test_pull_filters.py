@@ -1,0 +1,223 @@
+"""Pulling by SQL92 expressions over a real socket."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kerolox.broker.errors import FilterDataNotFound, SubscriptionNotLatest, SubscriptionParseFailed
+from kerolox.codes import ResponseCode
+from kerolox.errors import AnswerError, SystemFailure
+from kerolox.message.record import decode_all
+from kerolox.wire.bodies.clients import ConsumerData, HeartbeatData, SubscriptionData
+from kerolox.wire.headers.clients import HeartBeat, UnregisterClient
+from kerolox.wire.headers.messages import Pulled
+from kerolox.wire.reply import Reply
+from tests.broker.brokers import BrokerFixture, running
+
+SQL92 = "SQL92"
+SUSPEND = 0x2
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerFixture]:
+    async with running(tmp_path / "store", enablePropertyFilter="true") as started:
+        yield started
+
+
+def bodies(reply: Reply[Pulled]) -> list[bytes]:
+    return [message.body for message in decode_all(reply.body)]
+
+
+async def subscribe(
+    broker: BrokerFixture, text: str, version: int = 1, topic: str = "orders", kind: str = SQL92, **fields: bool
+) -> None:
+    subscription = SubscriptionData(topic=topic, sub_string=text, expression_type=kind, sub_version=version, **fields)
+    consumer = ConsumerData(
+        group_name="group",
+        consume_type="CONSUME_PASSIVELY",
+        message_model="CLUSTERING",
+        subscription_data_set=[subscription],
+    )
+    await broker.call(HeartBeat(), HeartbeatData(client_id="c", consumer_data_set=[consumer]).encode())
+
+
+async def pull(broker: BrokerFixture, queue_offset: int = 0, **fields: object) -> Reply[Pulled]:
+    """Pulls by what the heartbeat said."""
+    given = {"sys_flag": 0, "subscription": None, "expression_type": None, "sub_version": 1}
+    return await broker.pull("orders", queue_offset, **(given | fields))
+
+
+async def send_three(broker: BrokerFixture) -> None:
+    for number in (1, 5, 9):
+        await broker.send("orders", b"%d" % number, a=str(number), TAGS="TagA")
+
+
+async def test_an_expression_in_the_request_chooses_messages(broker: BrokerFixture) -> None:
+    await send_three(broker)
+
+    reply = await broker.pull("orders", 0, subscription="a > 3 AND TAGS = 'TagA'", expression_type=SQL92)
+
+    assert bodies(reply) == [b"5", b"9"]
+    assert reply.fields.next_begin_offset == 3
+
+
+async def test_an_expression_of_a_heartbeat_chooses_messages(broker: BrokerFixture) -> None:
+    await send_three(broker)
+    await subscribe(broker, "a BETWEEN 2 AND 6")
+
+    assert bodies(await pull(broker)) == [b"5"]
+
+
+async def test_where_nothing_matches_the_consumer_goes_on_behind_it(broker: BrokerFixture) -> None:
+    await send_three(broker)
+    await subscribe(broker, "a > 100")
+
+    with pytest.raises(AnswerError) as raised:
+        await pull(broker)
+
+    assert raised.value.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+
+
+async def test_a_newer_expression_holds_from_its_heartbeat_on(broker: BrokerFixture) -> None:
+    await send_three(broker)
+    await subscribe(broker, "a > 3")
+    with pytest.raises(SubscriptionNotLatest):
+        await pull(broker, sub_version=2)
+
+    await subscribe(broker, "a < 3", version=2)
+
+    assert bodies(await pull(broker, sub_version=2)) == [b"1"]
+    # Who still pulls by the older one gets what the group wants now.
+    assert bodies(await pull(broker, sub_version=1)) == [b"1"]
+
+
+async def test_a_bad_expression_is_refused_with_the_reason_where_it_is_used(broker: BrokerFixture) -> None:
+    await send_three(broker)
+    await subscribe(broker, "a > > 3")
+
+    with pytest.raises(FilterDataNotFound, match=r"Your expression may be wrong! line 1, column 5: found '>'"):
+        await pull(broker)
+    with pytest.raises(SubscriptionParseFailed, match=r"parse the consumer's subscription failed: line 1, column 5"):
+        await broker.pull("orders", 0, subscription="a > > 3", expression_type=SQL92)
+    with pytest.raises(SubscriptionParseFailed, match="of type 'XPATH' are not known"):
+        await broker.pull("orders", 0, subscription="a > 3", expression_type="XPATH")
+    with pytest.raises(SubscriptionParseFailed):
+        await broker.pull("orders", 0, subscription=None, expression_type=SQL92)
+
+    await subscribe(broker, "a > 3", version=2)
+    assert bodies(await pull(broker, sub_version=2)) == [b"5", b"9"]
+
+
+async def test_expressions_are_refused_unless_they_are_enabled(tmp_path: Path) -> None:
+    async with running(tmp_path / "store") as broker:
+        await send_three(broker)
+        await subscribe(broker, "a > 3")
+        remark = "The broker does not support consumer to filter message by SQL92"
+
+        with pytest.raises(SystemFailure, match=remark):
+            await pull(broker)
+        with pytest.raises(SystemFailure, match=remark):
+            await broker.pull("orders", 0, subscription="a > 3", expression_type=SQL92)
+
+
+async def test_a_long_poll_waits_for_a_message_that_is_wanted(broker: BrokerFixture) -> None:
+    await send_three(broker)
+    await subscribe(broker, "a > 3")
+    waiting = asyncio.create_task(pull(broker, 3, sys_flag=SUSPEND, suspend_timeout_millis=60_000))
+    await broker.until_waiting("orders")
+
+    await broker.send("orders", b"2", a="2")
+    await broker.until_waiting("orders")
+    await broker.send("orders", b"6", a="6")
+
+    reply = await waiting
+    assert bodies(reply) == [b"6"]
+    assert reply.fields.next_begin_offset == 5
+
+
+async def test_a_long_poll_for_tags_sleeps_through_others(broker: BrokerFixture) -> None:
+    await send_three(broker)
+    waiting = asyncio.create_task(
+        broker.pull("orders", 3, subscription="b", sys_flag=SUSPEND | 0x4, suspend_timeout_millis=60_000)
+    )
+    await broker.until_waiting("orders")
+
+    await broker.send("orders", b"for a", TAGS="a")
+    await broker.until_waiting("orders")
+    await broker.send("orders", b"for b", TAGS="b")
+
+    assert bodies(await waiting) == [b"for b"]
+
+
+async def test_class_filter_mode_is_left_to_filter_servers(broker: BrokerFixture) -> None:
+    await send_three(broker)
+    await subscribe(broker, "com.example.Filter", kind="TAG", class_filter_mode=True)
+
+    assert bodies(await pull(broker)) == [b"1", b"5", b"9"]
+
+
+@pytest.mark.parametrize(
+    ("supports", "expected"), [("true", [b"wanted", b"other"]), ("false", [b"no", b"wanted", b"other"])]
+)
+async def test_what_comes_again_is_filtered_by_its_first_topic_if_the_broker_should(
+    tmp_path: Path, supports: str, expected: list[bytes]
+) -> None:
+    async with running(tmp_path / "store", enablePropertyFilter="true", filterSupportRetry=supports) as broker:
+        await broker.heartbeat(consumes={"group": ["%RETRY%group"]})
+        await subscribe(broker, "a > 3")
+        await broker.send("%RETRY%group", b"no", a="1", RETRY_TOPIC="orders")
+        await broker.send("%RETRY%group", b"wanted", a="5", RETRY_TOPIC="orders")
+        await broker.send("%RETRY%group", b"other", a="1", RETRY_TOPIC="others")
+
+        assert bodies(await broker.pull("%RETRY%group", 0)) == expected
+
+
+async def test_expressions_survive_a_restart(tmp_path: Path) -> None:
+    async with running(tmp_path / "store", enablePropertyFilter="true") as broker:
+        await subscribe(broker, "a > 3")
+
+    async with running(tmp_path / "store", enablePropertyFilter="true") as broker:
+        known = broker.broker.filters.find("orders", "group")
+        assert known is not None
+        assert (known.expression.text, known.is_dead) == ("a > 3", True)
+        await send_three(broker)
+        await subscribe(broker, "a > 3")
+        assert not known.is_dead
+        assert bodies(await pull(broker)) == [b"5", b"9"]
+
+
+async def test_bit_maps_beside_the_queue_choose_before_records_are_read(tmp_path: Path) -> None:
+    settings = {"enablePropertyFilter": "true", "enableCalcFilterBitMap": "true", "enableConsumeQueueExt": "true"}
+    async with running(tmp_path / "store", **settings) as broker:
+        await broker.send("orders", b"before", a="1")
+        await broker.send("orders", b"before, wanted", a="7")
+        await subscribe(broker, "a > 3")
+        known = broker.broker.filters.find("orders", "group")
+        assert known is not None
+        # A message of the same millisecond counts as one from before.
+        known.born_millis -= 1
+        await send_three(broker)
+
+        got: list[bytes] = []
+        selection = broker.broker.selector.of_subscription(
+            "group", broker.broker.clients.consumers["group"].subscriptions["orders"], 1
+        )
+        broker.broker.store.reader.get(
+            "orders", 0, 0, matches=selection.matches, wants=lambda record: got.append(record) is None
+        )
+
+        assert [message.body for message in decode_all(b"".join(got))] == [b"before", b"before, wanted", b"5", b"9"]
+        assert bodies(await pull(broker)) == [b"before, wanted", b"5", b"9"]
+
+
+async def test_an_expression_dies_with_the_topic_or_the_group_that_had_it(broker: BrokerFixture) -> None:
+    await subscribe(broker, "a > 3")
+    await subscribe(broker, "a > 3", topic="others")
+    filters = broker.broker.filters
+    assert {known.topic: known.is_dead for known in filters} == {"orders": True, "others": False}
+
+    await broker.call(UnregisterClient(client_id="c", consumer_group="group"))
+
+    assert {known.topic: known.is_dead for known in filters} == {"orders": True, "others": True}

@@ -1,0 +1,207 @@
+"""Topics as mqadmin makes and deletes them."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from kerolox.broker.errors import InvalidParameter
+from kerolox.codes import RequestCode
+from kerolox.errors import AnswerError, RequestCodeNotSupported, SystemFailure, TopicNotFound
+from kerolox.runtime.files import RealDisk
+from kerolox.store.tables import TOPICS, JsonTable
+from kerolox.wire.bodies.groups import GroupList, TopicConfigList
+from kerolox.wire.bodies.topics import TopicConfig, TopicConfigTable, TopicList
+from kerolox.wire.header import Empty, Request
+from kerolox.wire.headers import broker as h
+from tests.broker.brokers import BrokerFixture, running
+
+
+def creation(topic: str, **changes: object) -> h.UpdateAndCreateTopic:
+    given = {
+        "topic": topic,
+        "default_topic": "TBW102",
+        "read_queue_nums": 8,
+        "write_queue_nums": 4,
+        "perm": 6,
+        "topic_filter_type": "SINGLE_TAG",
+    }
+    return h.UpdateAndCreateTopic(**(given | changes))  # type: ignore[arg-type]
+
+
+def kept(directory: Path) -> dict[str, TopicConfig]:
+    table = JsonTable(RealDisk(), directory / "config" / TOPICS, TopicConfigTable).load()
+    return {} if table is None else table.topic_config_table
+
+
+async def test_a_topic_is_made_and_in_the_file_when_that_is_answered(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await broker.call(creation("orders", order=True, topic_sys_flag=1, attributes="+message.type=FIFO"))
+
+        assert kept(tmp_path)["orders"] == TopicConfig(
+            attributes={"message.type": "FIFO"},
+            order=True,
+            perm=6,
+            read_queue_nums=8,
+            topic_name="orders",
+            topic_sys_flag=1,
+            write_queue_nums=4,
+        )
+
+
+async def test_a_topic_is_changed_and_keeps_its_attributes(broker: BrokerFixture) -> None:
+    await broker.call(creation("orders", attributes="+message.type=FIFO"))
+
+    await broker.call(creation("orders", perm=4, write_queue_nums=16))
+
+    topic = broker.broker.topics.find("orders")
+    assert (topic.perm, topic.write_queue_nums, topic.attributes) == (4, 16, {"message.type": "FIFO"})
+
+
+async def test_what_is_so_already_changes_nothing(broker: BrokerFixture) -> None:
+    await broker.call(creation("orders"))
+    version = broker.broker.topics.data_version.counter
+
+    await broker.call(creation("orders"))
+
+    assert broker.broker.topics.data_version.counter == version
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "complaint"),
+    [
+        ({"topic": " "}, InvalidParameter, "The specified topic is blank."),
+        ({"topic": "../escape"}, InvalidParameter, "contains illegal characters"),
+        ({"topic": "t" * 128}, InvalidParameter, "longer than topic max length"),
+        ({"topic": "TBW102"}, InvalidParameter, "The topic[TBW102] is conflict with system topic."),
+        ({"topic": "rmq_sys_x"}, InvalidParameter, "is conflict with system topic."),
+        ({"topic": "broker-a"}, InvalidParameter, "is conflict with system topic."),
+        ({"read_queue_nums": -1}, InvalidParameter, "-1 queues, at most 65536 allowed"),
+        ({"write_queue_nums": 70_000}, InvalidParameter, "70000 queues"),
+        ({"perm": 99}, InvalidParameter, "perm 99 is none"),
+        ({"topic_filter_type": "ODD"}, SystemFailure, "topicFilterType = [ODD] value invalid"),
+        ({"attributes": "+message.type=MIXED"}, InvalidParameter, "MIXED message type is not supported."),
+        ({"attributes": "+odd=1"}, SystemFailure, "unsupported key: odd"),
+    ],
+)
+async def test_what_no_topic_can_be_is_refused_with_its_code(
+    broker: BrokerFixture, changes: dict[str, object], error: type[AnswerError], complaint: str
+) -> None:
+    with pytest.raises(error) as refused:
+        await broker.call(creation(**({"topic": "orders"} | changes)))  # type: ignore[arg-type]
+
+    assert complaint in (refused.value.remark or "")
+    assert broker.broker.topics.get("orders") is None
+
+
+async def test_a_list_is_made_whole_or_not_at_all(broker: BrokerFixture) -> None:
+    good, bad = TopicConfig(topic_name="one"), TopicConfig(topic_name="no good")
+    with pytest.raises(InvalidParameter):
+        await broker.call(h.UpdateAndCreateTopicList(), TopicConfigList([good, bad]).encode())
+    assert broker.broker.topics.get("one") is None
+
+    other = TopicConfig(topic_name="two", attributes={"+message.type": "DELAY"})
+    await broker.call(h.UpdateAndCreateTopicList(), TopicConfigList([good, other]).encode())
+
+    assert broker.broker.topics.find("two").attributes == {"message.type": "DELAY"}
+    assert broker.broker.topics.find("one").read_queue_nums == 16
+
+
+async def test_a_deleted_topic_takes_its_messages_and_offsets_along(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        for topic in ("orders", "others"):
+            await broker.send(topic, b"body")
+            broker.broker.offsets.commit("g", topic, 0, 1)
+        for retry in ("%RETRY%g+orders", "%RETRY%g_orders", "%RETRY%g"):
+            broker.broker.topics.create(retry, 1)
+
+        await broker.call(h.DeleteTopicInBroker(topic="orders"))
+
+        topics = broker.broker.topics.topics
+        assert {"others", "%RETRY%g"} <= topics.keys()
+        assert topics.keys().isdisjoint({"orders", "%RETRY%g+orders", "%RETRY%g_orders"})
+        assert kept(tmp_path).keys() == topics.keys()
+        assert broker.broker.offsets.get("g", "orders", 0) is None
+        assert broker.broker.offsets.get("g", "others", 0) == 1
+        assert await broker.messages("orders") == []
+
+    async with running(tmp_path) as broker:
+        assert broker.broker.offsets.groups_of("orders") == []
+        assert (await broker.send("orders", b"again")).queue_offset == 0
+
+
+@pytest.mark.parametrize("topic", ["", "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"])
+async def test_what_may_not_be_deleted_is_refused(broker: BrokerFixture, topic: str) -> None:
+    with pytest.raises(InvalidParameter):
+        await broker.call(h.DeleteTopicInBroker(topic=topic))
+
+
+async def test_deleting_what_is_not_there_is_no_error(broker: BrokerFixture) -> None:
+    assert (await broker.call(h.DeleteTopicInBroker(topic="unknown"))).code == 0
+
+
+async def test_all_topics_are_listed_whole_or_in_pieces(tmp_path: Path) -> None:
+    async with running(tmp_path, splitMetadataSize="5") as broker:
+        whole = await broker.call(h.GetAllTopicConfig())
+        table = TopicConfigTable.decode(whole.body)
+        assert table.topic_config_table == broker.broker.topics.topics
+        assert whole.fields.total_topic_num == len(table.topic_config_table)
+
+        names: list[str] = []
+        version = table.data_version.encode().decode()
+        while True:
+            request = h.GetAllTopicConfig(topic_seq=len(names), data_version=version, max_topic_num=100)
+            piece = TopicConfigTable.decode((await broker.call(request)).body).topic_config_table
+            if not piece:
+                break
+            assert len(piece) <= 5
+            names += piece
+        assert sorted(names) == sorted(table.topic_config_table)
+
+
+async def test_one_topic_is_told_or_17(broker: BrokerFixture) -> None:
+    await broker.call(creation("orders"))
+
+    assert json.loads((await broker.call(h.GetTopicConfig(topic="orders"))).body)["writeQueueNums"] == 4
+    with pytest.raises(TopicNotFound, match="No topic in this broker"):
+        await broker.call(h.GetTopicConfig(topic="unknown"))
+
+
+async def test_system_topics_are_listed(broker: BrokerFixture) -> None:
+    listed = TopicList.decode((await broker.call(h.GetSystemTopicListFromBroker())).body).topic_list
+
+    assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "broker-a", "DefaultCluster_REPLY_TOPIC"} <= set(listed)
+
+
+async def test_who_consumes_a_topic_is_told_by_heartbeats_and_offsets(broker: BrokerFixture) -> None:
+    await broker.heartbeat(consumes={"online": ["orders"], "elsewhere": ["others"]})
+    broker.broker.offsets.commit("offline", "orders", 0, 1)
+
+    body = (await broker.call(h.QueryTopicConsumeByWho(topic="orders"))).body
+
+    assert GroupList.decode(body).group_list == ["offline", "online"]
+
+
+async def test_a_table_that_cannot_be_written_is_told_and_stops_nothing(
+    broker: BrokerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(JsonTable, "save", full)
+        with pytest.raises(SystemFailure, match="changed, but not kept over a restart"):
+            await broker.call(creation("orders"))
+
+    await broker.call(creation("others"))
+    assert {"orders", "others"} <= broker.broker.topics.topics.keys()
+
+
+class UpdateAndCreateStaticTopic(Request[Empty], code=RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC):
+    topic: str
+
+
+async def test_static_topics_are_not_supported(broker: BrokerFixture) -> None:
+    with pytest.raises(RequestCodeNotSupported):
+        await broker.call(UpdateAndCreateStaticTopic(topic="t"))

@@ -1,0 +1,248 @@
+"""Half messages and their ends over a real socket."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kerolox.broker.errors import IllegalOperation, SlaveNotAvailable
+from kerolox.broker.system_topics import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
+from kerolox.broker.transactions.half import draft_of, given_up
+from kerolox.errors import CallTimeout, NoPermission, SystemFailure
+from kerolox.message.record import encode, stamp
+from kerolox.runtime.clock import ManualClock
+from kerolox.wire.headers.broker import ResumeCheckHalfMessage
+from tests.broker.brokers import BrokerFixture, running, sending
+from tests.broker.transactions.producers import COMMIT, GROUP, ROLLBACK, Producer, ending, half, producing, until
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def broker(tmp_path: Path, clock: ManualClock) -> AsyncIterator[BrokerFixture]:
+    async with running(tmp_path / "store", clock) as started:
+        yield started
+
+
+@pytest.fixture
+async def producer(broker: BrokerFixture) -> AsyncIterator[Producer]:
+    async with producing(broker) as started:
+        yield started
+
+
+async def test_a_half_message_waits_where_no_consumer_sees_it(broker: BrokerFixture, producer: Producer) -> None:
+    first = await broker.call(half(key="K0"), b"zero")
+    second = await broker.call(half(key="K1", TAGS="blue"), b"one")
+
+    assert (first.fields.queue_offset, second.fields.queue_offset) == (0, 1)
+    assert (second.fields.queue_id, second.fields.transaction_id) == (1, "K1")
+    assert await broker.messages("orders", 1) == []
+    stored = (await broker.messages(HALF_TOPIC))[1]
+    assert (stored.body, stored.sys_flag, stored.queue_id) == (b"one", 0, 0)
+    assert stored.parsed == {
+        "TRAN_MSG": "true",
+        "PGROUP": GROUP,
+        "UNIQ_KEY": "K1",
+        "TAGS": "blue",
+        "CLUSTER": "DefaultCluster",
+        "__transactionId__": "K1",
+        "REAL_TOPIC": "orders",
+        "REAL_QID": "1",
+    }
+
+
+async def test_a_message_is_committed_to_its_queue(
+    broker: BrokerFixture, producer: Producer, clock: ManualClock
+) -> None:
+    place = await producer.prepare(half())
+
+    await clock.advance(1)
+    await producer.end(place, COMMIT)
+
+    (message,) = await broker.messages("orders", 1)
+    (waited,) = await broker.messages(HALF_TOPIC)
+    assert (message.body, message.sys_flag, message.prepared_transaction_offset) == (b"body", COMMIT, place[1])
+    assert (message.born_timestamp, message.born_host) == (waited.born_timestamp, waited.born_host)
+    assert message.store_timestamp == waited.store_timestamp + 1000
+    assert message.parsed == {name: waited.parsed[name] for name in waited.parsed if not name.startswith("REAL_")}
+
+
+async def test_a_message_counts_for_the_topic_that_it_is_stored_in(broker: BrokerFixture, producer: Producer) -> None:
+    await broker.send("orders", b"plain", 1)
+    rates = broker.broker.statistics
+    before = rates.user_puts
+
+    kept, dropped = [await producer.prepare(half(key=key)) for key in ("K1", "K2")]
+    assert rates.user_puts == before
+    await producer.end(dropped, ROLLBACK)
+    await producer.end(kept, COMMIT)
+
+    assert rates.user_puts == before + 1
+
+
+async def test_ends_are_written_together_after_a_while(
+    broker: BrokerFixture, producer: Producer, clock: ManualClock
+) -> None:
+    places = [await producer.prepare(half(key=f"K{number}")) for number in range(3)]
+    await producer.end(places[2], COMMIT)
+    await producer.end(places[0], ROLLBACK)
+    assert await broker.messages(OP_TOPIC) == []
+
+    await clock.advance(3)
+    await until(lambda: broker.broker.store.reader.max_offset(OP_TOPIC, 0) == 1)
+
+    (op,) = await broker.messages(OP_TOPIC)
+    assert (op.body, op.properties) == (b"2,0,", b"WAIT\x01true\x02TAGS\x01d\x02")
+    assert [message.get("UNIQ_KEY") for message in await broker.messages("orders", 1)] == ["K2"]
+
+
+async def test_who_does_not_know_gets_no_answer_and_changes_nothing(broker: BrokerFixture, producer: Producer) -> None:
+    place = await producer.prepare(half())
+
+    for decision in (0, 4, 99):
+        with pytest.raises(CallTimeout):
+            await broker.call(ending(place, decision), seconds=0.05)
+
+    assert len(broker.broker.transactions.ops) == 0
+    await producer.end(place, COMMIT)
+    assert len(await broker.messages("orders", 1)) == 1
+
+
+async def test_an_end_must_name_the_half_message_exactly(broker: BrokerFixture, producer: Producer) -> None:
+    queue_offset, physical_offset = await producer.prepare(half())
+    other = await broker.send("orders", b"plain", 1, PGROUP=GROUP)
+    (plain,) = await broker.messages("orders", 1)
+
+    async def refused(request: object) -> str:
+        with pytest.raises(SystemFailure) as error:
+            await broker.call(request)  # type: ignore[type-var,arg-type]
+        return error.value.remark or ""
+
+    for decision in (COMMIT, ROLLBACK):
+        assert await refused(ending((0, physical_offset), decision, group="x")) == "The producer group wrong"
+        wrong = await refused(ending((queue_offset + 1, physical_offset), decision))
+        assert wrong == "The transaction state table offset wrong"
+        missing = "Find prepared transaction message failed"
+        for place in ((0, physical_offset + 1), (0, 2**62), (0, -1), (other.queue_offset, plain.physical_offset)):
+            assert await refused(ending(place, decision)) == missing  # type: ignore[arg-type]
+    assert len(await broker.messages("orders", 1)) == 1
+    assert len(broker.broker.transactions.ops) == 0
+
+
+async def test_a_body_that_looks_like_a_half_message_is_none(broker: BrokerFixture, producer: Producer) -> None:
+    await producer.prepare(half())
+    (real,) = await broker.messages(HALF_TOPIC)
+    outer = encode(real, 1000)
+    start = broker.broker.store.log.end_offset
+    forged = bytearray(encode(real, 1000))
+    inner_at = start + len(outer) - len(real.properties) - 2 - len(HALF_TOPIC) - 1 - len(real.body)
+    stamp(forged, 0, inner_at, 0)
+    await producer.prepare(half(), bytes(forged))
+    assert broker.broker.store.log.read(inner_at, len(forged)) == bytes(forged)
+
+    with pytest.raises(SystemFailure):
+        await producer.end((0, inner_at), COMMIT)
+
+
+async def test_a_producer_that_set_a_time_is_too_late_after_it(
+    broker: BrokerFixture, producer: Producer, clock: ManualClock
+) -> None:
+    place = await producer.prepare(half(CHECK_IMMUNITY_TIME_IN_SECONDS="10"))
+    await clock.advance(10.001)
+
+    for decision in (COMMIT, ROLLBACK):
+        with pytest.raises(IllegalOperation):
+            await producer.end(place, decision)
+    await producer.end(place, COMMIT, is_asked=True)
+
+    assert len(await broker.messages("orders", 1)) == 1
+
+
+async def test_a_time_shorter_than_the_time_out_counts_as_that(producer: Producer, clock: ManualClock) -> None:
+    place = await producer.prepare(half(CHECK_IMMUNITY_TIME_IN_SECONDS="1"))
+    await clock.advance(6)
+
+    await producer.end(place, ROLLBACK)
+
+
+async def test_a_slave_ends_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, brokerId="1") as broker, producing(broker) as producer:
+        with pytest.raises(SlaveNotAvailable):
+            await producer.end((0, 0), COMMIT)
+
+
+async def test_transactions_can_be_refused(tmp_path: Path) -> None:
+    async with running(tmp_path, rejectTransactionMessage="true") as broker, producing(broker) as producer:
+        with pytest.raises(NoPermission, match="sending transaction message is forbidden"):
+            await producer.prepare(half())
+        await broker.send("orders", b"plain")
+        with pytest.raises(NoPermission):
+            await producer.prepare(half())
+
+
+async def test_a_message_to_be_consumed_again_is_no_half_message(broker: BrokerFixture) -> None:
+    """Clients before 4.6.1 send it with all the properties that it came with."""
+    request = sending("orders", 1)
+    request.reconsume_times = 1
+    request.properties = "TRAN_MSG\x01true\x02DELAY\x013\x02"
+
+    await broker.call(request, b"again")
+
+    assert await broker.messages(HALF_TOPIC) == []
+    assert len(await broker.messages("SCHEDULE_TOPIC_XXXX", 2)) == 1
+
+
+async def test_a_committed_message_may_have_to_wait_for_its_time(broker: BrokerFixture, producer: Producer) -> None:
+    place = await producer.prepare(half(DELAY="3"))
+    assert len(await broker.messages(HALF_TOPIC)) == 1
+
+    await producer.end(place, COMMIT)
+
+    assert await broker.messages("orders", 1) == []
+    (waiting,) = await broker.messages("SCHEDULE_TOPIC_XXXX", 2)
+    assert (waiting.get("REAL_TOPIC"), waiting.get("REAL_QID")) == ("orders", "1")
+
+
+async def test_a_commit_that_comes_twice_is_done_once(broker: BrokerFixture, producer: Producer) -> None:
+    place = await producer.prepare(half())
+
+    await asyncio.gather(*(producer.end(place, COMMIT) for _ in range(5)))
+    await producer.end(place, COMMIT)
+
+    assert len(await broker.messages("orders", 1)) == 1
+    assert len(broker.broker.transactions.ops) == 1
+
+
+async def test_the_same_message_may_be_sent_in_two_transactions(broker: BrokerFixture, producer: Producer) -> None:
+    """Java's clients keep the unique key of a message object."""
+    for born in (1_700_000_000_000, 1_700_000_000_001):
+        place = await producer.prepare(half(born=born))
+        await producer.end(place, COMMIT, is_asked=True)
+
+    assert len(await broker.messages("orders", 1)) == 2
+
+
+async def test_what_was_put_aside_is_asked_about_again(
+    broker: BrokerFixture, producer: Producer, clock: ManualClock
+) -> None:
+    await producer.prepare(half(TRANSACTION_CHECK_TIMES="15"))
+    (waited,) = await broker.messages(HALF_TOPIC)
+    broker.broker.store.append([draft_of(given_up(waited))])
+    (aside,) = await broker.messages(CHECK_MAX_TOPIC)
+
+    await broker.call(ResumeCheckHalfMessage(topic=CHECK_MAX_TOPIC, msg_id=aside.offset_id))
+
+    resumed = (await broker.messages(HALF_TOPIC))[1]
+    assert (resumed.body, resumed.get("TRANSACTION_CHECK_TIMES")) == (waited.body, "0")
+    assert resumed.get("REAL_TOPIC") == "orders"
+
+
+async def test_only_a_half_message_is_resumed(broker: BrokerFixture) -> None:
+    sent = await broker.send("orders", b"plain")
+    for message_id in (sent.msg_id, "7F00000100002A9F00000000FFFFFFFF", "no id", None):
+        with pytest.raises(SystemFailure, match="putting message back"):
+            await broker.call(ResumeCheckHalfMessage(topic="orders", msg_id=message_id))

@@ -1,0 +1,110 @@
+"""The table of consumer groups."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.errors import GroupNotFound, InvalidParameter
+from kerolox.broker.groups import GroupTable
+from kerolox.errors import SystemBusy
+from kerolox.runtime.clock import ManualClock
+from kerolox.runtime.files import RealDisk
+from kerolox.wire.bodies.groups import SubscriptionGroupConfig
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def table(directory: Path, **changes: str) -> GroupTable:
+    config = BrokerConfig()
+    config.update(changes)
+    loaded = GroupTable(config, RealDisk(), directory, ManualClock())
+    loaded.load()
+    return loaded
+
+
+def test_a_new_broker_has_the_groups_of_the_original(tmp_path: Path) -> None:
+    assert sorted(table(tmp_path).groups) == [
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_PULL",
+        "CID_RMQ_SYS_TRANS",
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "TOOLS_CONSUMER",
+    ]
+
+
+def test_a_group_is_made_when_somebody_comes_with_it(tmp_path: Path) -> None:
+    groups = table(tmp_path)
+
+    group = groups.find("g")
+
+    assert (group.retry_max_times, group.retry_queue_nums, group.consume_enable) == (16, 1, True)
+    assert groups.get("no good") is None
+
+
+def test_where_that_is_off_only_groups_of_the_system_are_made(tmp_path: Path) -> None:
+    groups = table(tmp_path, autoCreateSubscriptionGroup="false")
+
+    assert groups.get("CID_RMQ_SYS_something") is not None
+    with pytest.raises(GroupNotFound, match=r"subscription group \[g\] does not exist"):
+        groups.find("g")
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
+async def test_what_java_has_written_is_read_and_written_again(tmp_path: Path, version: str) -> None:
+    shutil.copytree(GOLDEN / f"config-{version}", tmp_path / "config")
+    groups = table(tmp_path / "config")
+    assert "keyed_consumer" in groups.groups
+
+    groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=3))
+    groups.forbid_reading("g", "orders", is_forbidden=True)
+    await groups.file.save()
+
+    again = table(tmp_path / "config")
+    assert (again.groups, again.forbidden, again.data_version) == (
+        groups.groups,
+        {"g": {"orders": 4}},
+        groups.data_version,
+    )
+
+
+def test_what_is_forbidden_is_forgotten_with_the_group(tmp_path: Path) -> None:
+    groups = table(tmp_path)
+    groups.find("g")
+    groups.forbid_reading("g", "orders", is_forbidden=True)
+    assert not groups.is_readable("g", "orders")
+    assert groups.is_readable("g", "others")
+
+    assert groups.delete("g")
+
+    assert groups.is_readable("g", "orders")
+    assert not groups.delete("g")
+
+
+def test_allowing_one_topic_leaves_the_others_forbidden(tmp_path: Path) -> None:
+    groups = table(tmp_path)
+    for topic in ("one", "two"):
+        groups.forbid_reading("g", topic, is_forbidden=True)
+
+    groups.forbid_reading("g", "one", is_forbidden=False)
+
+    assert (groups.is_readable("g", "one"), groups.is_readable("g", "two")) == (True, False)
+
+
+def test_there_is_an_end_to_groups(tmp_path: Path) -> None:
+    groups = table(tmp_path, groupNumsMax="9")
+    groups.find("ninth")
+
+    with pytest.raises(SystemBusy, match="9 groups, at most 9 allowed"):
+        groups.find("tenth")
+
+
+@pytest.mark.parametrize("name", ["", " ", "..", "a/b", "g" * 121, "a@b"])
+def test_names_that_no_group_may_have(tmp_path: Path, name: str) -> None:
+    """A group is part of the names of topics, which are names of directories."""
+    with pytest.raises(InvalidParameter):
+        table(tmp_path).put(SubscriptionGroupConfig(group_name=name))

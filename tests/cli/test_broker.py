@@ -1,0 +1,312 @@
+"""`kerolox broker` and `mqbroker` as a user runs them: real processes."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kerolox.broker import Settings
+from kerolox.cli.broker import broker, check_advertised
+from kerolox.errors import ConfigurationError, TopicNotFound
+from kerolox.namesrv import NameServer, NamesrvConfig
+from kerolox.remoting.client import Client
+from kerolox.runtime import properties
+from kerolox.runtime.service import Supervisor
+from kerolox.store.configuration import StoreConfig
+from kerolox.store.store import Store
+from kerolox.wire.headers.broker import GetBrokerConfig, UpdateBrokerConfig
+from kerolox.wire.headers.namesrv import GetRouteInfoByTopic
+from tests.broker.brokers import SMALL, sending
+from tests.broker.name_servers import FakeNameServer
+
+# The functions that the scripts `kerolox` and `mqbroker` call.
+COMMANDS = {
+    "kerolox": [sys.executable, "-c", "from kerolox.cli.app import main; main()", "broker"],
+    "mqbroker": [sys.executable, "-c", "from kerolox.cli.broker import broker; broker()"],
+}
+# Neither ROCKETMQ_HOME nor NAMESRV_ADDR is set: the original would refuse to start.
+PLAIN_ENVIRONMENT = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "PYTHONPATH")}
+BROKER = COMMANDS["mqbroker"]
+
+
+@pytest.fixture(params=COMMANDS)
+def command(request: pytest.FixtureRequest) -> list[str]:
+    return COMMANDS[request.param]
+
+
+@pytest.fixture
+async def namesrv(tmp_path: Path) -> AsyncIterator[NameServer]:
+    directory = tmp_path / "namesrv"
+    config = NamesrvConfig(
+        listen_port=0, kv_config_path=directory / "kv.json", config_store_path=directory / "namesrv.properties"
+    )
+    async with NameServer(config) as running:
+        yield running
+
+
+def configured(directory: Path, **changes: str) -> Path:
+    file = directory / "broker.conf"
+    settings = {**SMALL, "storePathRootDir": str(directory / "store"), **changes}
+    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return file
+
+
+@asynccontextmanager
+async def started(
+    command: list[str], home: Path, *arguments: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """Runs the command until the block ends; gives the process and the address it printed."""
+    with (home / "log.txt").open("w") as log:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            *arguments,
+            env=PLAIN_ENVIRONMENT | {"HOME": str(home)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+        )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            line = (await process.stdout.readline()).decode()
+        assert line.startswith("The broker[broker-a, 127.0.0.1:"), (line, (home / "log.txt").read_text())
+        assert "] boot success. serializeType=JSON" in line
+        yield process, line.partition(", ")[2].partition("]")[0]
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+async def ended(process: asyncio.subprocess.Process, seconds: float = 10) -> int:
+    async with asyncio.timeout(seconds):
+        return await process.wait()
+
+
+def run(command: list[str], *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command, *arguments],
+        env=PLAIN_ENVIRONMENT | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+async def test_it_is_found_through_the_name_server_and_gone_after_sigterm(
+    command: list[str], tmp_path: Path, namesrv: NameServer
+) -> None:
+    file = configured(tmp_path)
+    async with Client() as client:
+        async with started(command, tmp_path, "-c", str(file), "-n", namesrv.address) as (process, address):
+            assert [where.address for where in namesrv.table.live] == [address]
+            for number in range(50):
+                await client.call(address, sending("orders"), b"%d" % number)
+            process.send_signal(signal.SIGTERM)
+
+            assert await ended(process, seconds=10) == 0
+        with pytest.raises(TopicNotFound):
+            await client.call(namesrv.address, GetRouteInfoByTopic(topic="orders"))
+
+    assert not (tmp_path / "store" / "abort").exists()
+    store = Store(StoreConfig.from_properties(properties.parse(file.read_text())))
+    async with Supervisor(store):
+        queue = store.queues.get("orders", 0)
+        assert queue is not None
+        assert queue.max_offset == 50
+
+
+async def test_name_servers_that_hang_or_are_gone_do_not_hold_up_start_and_end(tmp_path: Path) -> None:
+    async with FakeNameServer() as hanging:
+        hanging.hangs = True
+        names = f"127.0.0.1:1;{hanging.address}"
+        async with started(BROKER, tmp_path, "-c", str(configured(tmp_path)), "-n", names) as (process, _):
+            process.send_signal(signal.SIGINT)
+
+            assert await ended(process) == 0
+    log = (tmp_path / "log.txt").read_text()
+    assert f"none of the NameServers {names} knows this broker yet" in log
+
+
+async def test_changes_over_the_wire_are_written_to_its_file_and_hold_for_the_next_start(tmp_path: Path) -> None:
+    file = configured(tmp_path, userKey="kept")
+    async with Client() as client:
+        async with started(BROKER, tmp_path, "-c", str(file)) as (process, address):
+            await client.call(address, UpdateBrokerConfig(), b"traceOn=false")
+            process.terminate()
+            await ended(process)
+        async with started(BROKER, tmp_path, "-c", str(file)) as (_, address):
+            found = properties.parse((await client.call(address, GetBrokerConfig())).body.decode())
+
+    assert (found["traceOn"], found["userKey"], found["brokerConfigPath"]) == ("false", "kept", str(file))
+
+
+async def test_it_listens_on_the_port_for_senders_too(tmp_path: Path) -> None:
+    """Java's producers use listenPort - 2 when vipChannelEnabled is set."""
+    port = free_port()
+    async with started(BROKER, tmp_path, "-c", str(configured(tmp_path)), "--port", str(port)) as (_, address):
+        assert address == f"127.0.0.1:{port}"
+        async with Client() as client:
+            assert (await client.call(f"127.0.0.1:{port - 2}", sending("orders"), b"body")).fields.queue_offset == 0
+
+
+def free_port() -> int:
+    """A port that is free, as is the one two below it."""
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            try:
+                two.bind(("127.0.0.1", port - 2))
+            except OSError:
+                continue
+            return port
+
+
+def test_it_prints_its_configuration(command: list[str], tmp_path: Path) -> None:
+    result = run(command, "-p", HOME=str(tmp_path), ROCKETMQ_HOME="/opt/rocketmq", NAMESRV_ADDR="10.0.0.1:9876")
+
+    printed = properties.parse(result.stdout)
+    assert result.returncode == 0
+    assert set(printed) == set(Settings().to_properties())
+    assert (printed["listenPort"], printed["rocketmqHome"]) == ("10911", "/opt/rocketmq")
+    assert (printed["namesrvAddr"], printed["storePathRootDir"]) == ("10.0.0.1:9876", f"{tmp_path}/store")
+
+
+def test_it_prints_what_matters_most(command: list[str], tmp_path: Path) -> None:
+    result = run(command, "-m", "-c", str(configured(tmp_path)), "-n", "10.0.0.1:9876")
+
+    printed = properties.parse(result.stdout)
+    assert result.returncode == 0
+    assert (printed["brokerName"], printed["namesrvAddr"]) == ("broker-a", "10.0.0.1:9876")
+    assert len(printed) < 20
+
+
+def test_it_explains_its_flags(command: list[str]) -> None:
+    result = run(command, "-h")
+
+    assert result.returncode == 0
+    for flag in ("-c", "-p", "-m", "-n", "--bind", "--port", "--store"):
+        assert flag in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "complaint"),
+    [
+        ({"listenPort": "often"}, 255, "listenPort='often' cannot be used: expected a value of type int"),
+        ({"brokerPermission": "99"}, 255, "expected a number from 0 to 6"),
+        ({"flushDiskType": "NEVER"}, 255, "expected ASYNC_FLUSH, SYNC_FLUSH"),
+        ({"brokerIP1": "a.example"}, 255, "brokerIP1='a.example' is no IP address"),
+        ({"brokerIP1": "0.0.0.0"}, 255, "is no address that clients could connect to"),
+        ({"bindAddress": "0.0.0.0"}, 255, "brokerIP1=127.0.0.1 sends them to themselves"),
+        ({"brokerIP1": "192.0.2.1"}, 255, "bindAddress=127.0.0.1 lets nobody in"),
+        ({"namesrvAddr": "nowhere"}, 253, "'nowhere' is no address: expected host:port"),
+        ({"storePathRootDir": "/proc/none"}, 253, "/proc/none"),
+        ({"tls.server.certPath": "/nowhere"}, 253, "are both needed"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_one_sentence(
+    tmp_path: Path, changes: dict[str, str], code: int, complaint: str
+) -> None:
+    result = CliRunner().invoke(broker, ["-c", str(configured(tmp_path, **changes))])
+
+    assert result.exit_code == code
+    assert complaint in result.output
+    assert result.output.startswith("Error: ")
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    result = run(BROKER, "-c", str(tmp_path / "missing.conf"))
+
+    assert (result.returncode, "cannot be read" in result.stderr) == (255, True)
+
+
+def test_bad_arguments_end_it_as_they_end_the_original(command: list[str]) -> None:
+    assert run(command, "--no-such-flag").returncode == 255
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run(BROKER, "-c", str(configured(tmp_path)), "--port", str(port))
+
+    assert result.returncode == 253
+    assert f"cannot listen on 127.0.0.1:{port}: " in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+async def test_a_store_that_another_broker_has_open_is_said(tmp_path: Path) -> None:
+    file = configured(tmp_path)
+    async with started(BROKER, tmp_path, "-c", str(file)):
+        result = await asyncio.to_thread(run, BROKER, "-c", str(file))
+
+    assert result.returncode == 253
+    assert "another process has the store open" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_table_that_is_damaged_is_said_and_not_overwritten(tmp_path: Path) -> None:
+    file = configured(tmp_path)
+    damaged = tmp_path / "store" / "config" / "topics.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("{ torn")
+
+    result = run(BROKER, "-c", str(file))
+
+    assert result.returncode == 253
+    assert "topics.json" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert damaged.read_text() == "{ torn"
+
+
+# The advertised address
+
+
+def settings(bind: str, advertised: str) -> Settings:
+    made = Settings()
+    made.update({"bindAddress": bind, "brokerIP1": advertised})
+    return made
+
+
+@pytest.mark.parametrize(("bind", "advertised"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1")])
+def test_an_address_that_clients_can_reach_is_fine(
+    bind: str, advertised: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    check_advertised(settings(bind, advertised))
+
+    assert caplog.text == ""
+
+
+def test_an_address_of_another_machine_is_a_warning_for_something_may_forward_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    check_advertised(settings("0.0.0.0", "192.0.2.1"))
+
+    assert "brokerIP1=192.0.2.1 is no address of this machine" in caplog.text
+    assert "set brokerIP1 to the address that they reach this machine by" in caplog.text
+
+
+@pytest.mark.parametrize(("bind", "advertised"), [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "192.0.2.1")])
+def test_an_address_that_nobody_can_reach_ends_the_start(bind: str, advertised: str) -> None:
+    with pytest.raises(ConfigurationError):
+        check_advertised(settings(bind, advertised))
+
+
+def test_the_original_name_is_a_script_of_the_package() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+    assert project["scripts"]["mqbroker"] == "kerolox.cli.broker:broker"
+    assert isinstance(broker, click.Command)
