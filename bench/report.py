@@ -37,13 +37,17 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure: for each server the value of every round."""
+    """One figure: for each server the value of every round.
+
+    Ours is held against the better of the others, or against the one that is named in `against`.
+    """
 
     label: str
     values: Mapping[str, Sequence[float]]
     shown: Callable[[float], str]
     is_more_better: bool = False
     goal: Goal | None = None
+    against: str | None = None
 
     def median(self, name: str) -> float | None:
         return statistics.median(self.values[name]) if self.values.get(name) else None
@@ -58,7 +62,10 @@ class Row:
         return f"{median} ({best})" if len(rounds) > 1 else median
 
     def others(self) -> list[float]:
-        return [statistics.median(rounds) for name, rounds in self.values.items() if rounds and is_rival(name)]
+        rivals = {name: rounds for name, rounds in self.values.items() if rounds and is_rival(name)}
+        if self.against is not None:
+            rivals = {name: rounds for name, rounds in rivals.items() if name == self.against}
+        return [statistics.median(rounds) for rounds in rivals.values()]
 
     def ratio(self) -> str:
         ours, others = self.median(KEROLOX), self.others()

@@ -22,7 +22,7 @@ READY_SECONDS_MAX = 60.0
 _PROBE_PAUSE_SECONDS = 0.002
 
 # What 4.9 reaches for by reflection, as Apache's runserver.sh opens it for Java 9 and later.
-_JAVA_OPENED = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang", "java.base/java.util")
+JAVA_OPENED = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang", "java.base/java.util")
 
 
 class NotReadyError(Exception):
@@ -31,10 +31,14 @@ class NotReadyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A server that can be started: its name in the tables, and its command line in a home, on a port."""
+    """A server that can be started: its name in the tables, and its command line in a home, on a port.
+
+    It may need ports beside that one: `neighbours` says which.
+    """
 
     name: str
     command: Callable[[Path, int], list[str]]
+    neighbours: tuple[int, ...] = ()
 
     @property
     def is_java(self) -> bool:
@@ -64,8 +68,8 @@ def name_servers() -> list[Contestant]:
 
 @contextlib.contextmanager
 def started(contestant: Contestant) -> Iterator[Server]:
-    """A server of that kind, which answers route queries."""
-    port = free_port()
+    """A server of that kind, which answers requests."""
+    port = free_port(*contestant.neighbours)
     with temporary_home() as home:
         command = contestant.command(home, port)
         spawned = time.perf_counter()
@@ -75,7 +79,8 @@ def started(contestant: Contestant) -> Iterator[Server]:
 
 
 def _wait_for_first_answer(process: Process, port: int) -> None:
-    # GET_ROUTEINFO_BY_TOPIC of a topic nobody has: any answer will do, all say TOPIC_NOT_EXIST.
+    # GET_ROUTEINFO_BY_TOPIC of a topic nobody has: any answer will do. NameServers say TOPIC_NOT_EXIST, and brokers
+    # that they do not know the request.
     request = encode(105, {"topic": "bench-is-anyone-there"})
     deadline = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < deadline:
@@ -114,7 +119,7 @@ def _java_name_server(version: str) -> Contestant:
         return [
             "java",
             *JAVA_HEAP,
-            *(f"--add-opens={package}=ALL-UNNAMED" for package in _JAVA_OPENED),
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in JAVA_OPENED),
             f"-Duser.home={home}",
             f"-Drocketmq.home.dir={home}",
             *("-cp", classpath(version), "org.apache.rocketmq.namesrv.NamesrvStartup"),

@@ -29,9 +29,11 @@ def stage() -> Iterator[Stage]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     table = config.stash.get(_TABLE, None)
-    if table is None or not table.rows:
+    if table is None or not (table.rows or table.cells):
         return
     terminalreporter.section("compatibility with Apache RocketMQ")
+    if table.cells:
+        terminalreporter.write("\n".join(table.matrix()) + "\n\n")
     terminalreporter.write("\n".join(table.lines()) + "\n")
     target = os.environ.get("KEROLOX_COMPAT_TABLE")
     if target:

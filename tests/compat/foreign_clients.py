@@ -22,16 +22,22 @@ _SEND_SECONDS = 60.0
 
 def cpp_send(namesrv: str, topic: str, body: str) -> Completed:
     """Sends a message with the C++ client, which comes with the wheel of its Python bindings."""
-    packages = _cpp_packages()
-    script = str(_SCRIPTS / "cpp_send.py")
-    return _send(["env", f"PYTHONPATH={packages}", sys.executable, script, namesrv, topic, body])
+    return _send(cpp_command("cpp_send.py", namesrv, topic, body))
 
 
 def ali_ons_send(namesrv: str, topic: str, body: str) -> Completed:
     """Sends a message with the client written in JavaScript."""
-    modules = _ali_ons_modules()
-    script = str(_SCRIPTS / "ali_ons_send.js")
-    return _send(["env", f"NODE_PATH={modules}", "node", script, namesrv, topic, body])
+    return _send(ali_ons_command("ali_ons_send.js", namesrv, topic, body))
+
+
+def cpp_command(script: str, *arguments: str) -> list[str]:
+    """The command line of one of our programs for the C++ client."""
+    return ["env", f"PYTHONPATH={_cpp_packages()}", sys.executable, str(_SCRIPTS / script), *arguments]
+
+
+def ali_ons_command(script: str, *arguments: str) -> list[str]:
+    """The command line of one of our programs for the JavaScript client."""
+    return ["env", f"NODE_PATH={_ali_ons_modules()}", "node", str(_SCRIPTS / script), *arguments]
 
 
 def _send(command: Sequence[str]) -> Completed:

@@ -28,6 +28,11 @@ reads in it: every record of every queue, system topics too, by queue offset, by
 
 """
 
+_FEATURES = """\
+What clients do with one NameServer and two brokers of ours; each cell was run and says what was seen. _Not in this
+client_: it was looked for, and there is nothing by which a program could ask for it.
+"""
+
 
 class Part(Enum):
     """What a row is about, in the order in which the table shows it."""
@@ -55,10 +60,37 @@ class Row:
 
 
 @dataclass(slots=True)
+class Cell:
+    """What a client made of a feature; `result` may be refined while it runs."""
+
+    result: str = "ok"
+
+
+@dataclass(slots=True)
 class Table:
-    """The rows of a session."""
+    """The rows of a session, and what clients can do, one column for each."""
 
     rows: list[Row] = field(default_factory=list)
+    cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def cell(self, feature: str, client: str) -> Iterator[Cell]:
+        """Records what a client makes of a feature, FAILED and why when it raises."""
+        cell = self.cells.setdefault(feature, {}).setdefault(client, Cell())
+        try:
+            yield cell
+        except BaseException as error:
+            cell.result = f"FAILED: {error}".splitlines()[0]
+            raise
+
+    def matrix(self) -> list[str]:
+        """Features and clients as markdown."""
+        clients = list(dict.fromkeys(client for cells in self.cells.values() for client in cells))
+        rows = [
+            (feature, *(cells[client].result if client in cells else "not run" for client in clients))
+            for feature, cells in self.cells.items()
+        ]
+        return _aligned([("feature", *clients), *rows])
 
     @contextlib.contextmanager
     def row(self, part: Part, what: str, version: str) -> Iterator[Row]:
@@ -78,14 +110,18 @@ class Table:
         """The table as markdown, its columns aligned so that a terminal can show it too."""
         order = list(Part)
         rows = sorted(self.rows, key=lambda row: order.index(row.part))
-        cells = [_HEADINGS, *(row.cells() for row in rows)]
-        widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADINGS))]
-        rule = tuple("-" * width for width in widths)
-        return [_line(line, widths) for line in (cells[0], rule, *cells[1:])]
+        return _aligned([_HEADINGS, *(row.cells() for row in rows)])
 
     def page(self) -> str:
         """The table with what a reader of the documentation has to know about it."""
-        return _PAGE + "\n".join(self.lines()) + "\n"
+        features = [_FEATURES, *self.matrix(), ""] if self.cells else []
+        return _PAGE + "\n".join([*features, *self.lines()]) + "\n"
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    rule = tuple("-" * width for width in widths)
+    return [_line(row, widths) for row in (rows[0], rule, *rows[1:])]
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:

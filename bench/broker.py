@@ -1,0 +1,244 @@
+"""`python -m bench.broker`: Kerolox' broker beside Java's, in one run under one load generator."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from bench import broker_tables as tables
+from bench import messages
+from bench.broker_polls import hold_polls
+from bench.brokers import brokers
+from bench.compiled import CompiledGenerator
+from bench.connections import ask, connect
+from bench.frames import Ring, decode
+from bench.java_clients import Ran, run_producer
+from bench.measure import Memory, machine, memory, raise_file_limit
+from bench.page import replace_part
+from bench.report import Report, Section
+from bench.run import GENERATOR_ALONE, Profile, Run, Target
+from bench.servers import JAVA_HEAP
+from tests.apache import SERVER_VERSIONS
+
+PIPELINED = Profile(4, 64)
+SEND_PROFILES = (PIPELINED, Profile(64, 1), Profile(1, 1))
+PULL_PROFILE = Profile(4, 4)
+BATCH_PROFILE = Profile(4, 8)
+BODY_SIZES = (128, 1024)
+PULL_PLACES = 32
+TOPIC, PULL_TOPIC = "bench", "bench-pull"
+# Label, size of the body, asynchronous, with a Consumer beside it.
+JAVA_RUNS = (
+    ("sync, 128 B", 128, False, False),
+    ("sync, 1024 B", 1024, False, False),
+    ("async, 128 B", 128, True, False),
+    ("async, 1024 B", 1024, True, False),
+    ("sync, 128 B, with the Consumer", 128, False, True),
+)
+PARTS = ("sends", "batches", "pulls", "java", "idle", "sync")
+
+
+class BrokerRun:
+    """The parts of the comparison that brokers of one flush mode take part in; each returns its tables."""
+
+    def __init__(self, run: Run, generator: CompiledGenerator, namesrvs: Mapping[str, str]) -> None:
+        self._run = run
+        self._generator = generator
+        self._namesrvs = namesrvs
+        for server in run.servers.values():
+            messages.make_topic(server.port, TOPIC)
+
+    def warm_up(self, seconds: float) -> None:
+        self._run.warm_up(messages.sends(TOPIC, 128), PIPELINED, seconds)
+
+    def sends(self) -> list[Section]:
+        sections = []
+        for body_size in BODY_SIZES:
+            requests = messages.sends(TOPIC, body_size)
+            with self._targets(requests, 0) as targets:
+                results = {
+                    profile: self._stored(f"sends of {body_size} B, {profile}", targets, requests, profile)
+                    for profile in SEND_PROFILES
+                }
+            sections.append(tables.sends(tuple(targets), body_size, results))
+        return sections
+
+    def batches(self) -> list[Section]:
+        results = {}
+        for body_size in BODY_SIZES:
+            requests = messages.batches(TOPIC, body_size)
+            label = f"{BATCH_PROFILE}, {body_size} B"
+            with self._targets(requests) as targets:
+                results[label] = self._run.compare(f"batches {label}", targets, requests, BATCH_PROFILE)
+        return [tables.batches(tuple(self._run.servers), messages.BATCH_SIZE, results)]
+
+    def pulls(self) -> list[Section]:
+        for name, server in self._run.servers.items():
+            self._run.say(f"messages to be pulled: {name}")
+            messages.fill(server.port, PULL_TOPIC, PULL_PLACES * messages.PULL_SIZE, 1024)
+        requests = messages.pulls(PULL_TOPIC, PULL_PLACES)
+        with self._targets(requests, messages.PULL_SIZE * 1150) as targets:
+            results = self._run.compare("pulls", targets, requests, PULL_PROFILE)
+        return [tables.pulls(tuple(targets), messages.PULL_SIZE, PULL_PROFILE, results)]
+
+    def java(self, seconds: float, runs: int = len(JAVA_RUNS)) -> list[Section]:
+        results: dict[str, dict[str, list[Ran]]] = {}
+        for label, body_size, is_async, has_consumer in JAVA_RUNS[-runs:]:
+            by_server = results[label] = {}
+            for name, server in self._run.servers.items():
+                self._run.say(f"Java's Producer, {label}: {name}")
+                ran = run_producer(
+                    self._namesrvs[name],
+                    server.pid,
+                    body_size=body_size,
+                    is_async=is_async,
+                    has_consumer=has_consumer,
+                    seconds=seconds,
+                )
+                by_server[name] = [ran]
+        return [tables.java_clients(tuple(self._run.servers), results)]
+
+    def idle(self, count: int) -> list[Section]:
+        held: dict[str, tuple[Memory, Memory]] = {}
+        for name, server in self._run.servers.items():
+            self._run.say(f"{count:,} long polls: {name}")
+            held[name] = self._generator.call(hold_polls, server.port, server.pid, TOPIC, count)
+        return [tables.idle(count, held)]
+
+    def synced(self) -> list[Section]:
+        results = {}
+        for body_size in BODY_SIZES:
+            requests = messages.sends(TOPIC, body_size)
+            with self._targets(requests) as targets:
+                results[body_size] = self._stored(f"SYNC_FLUSH, {body_size} B", targets, requests, PIPELINED)
+        return [tables.synced(tuple(self._run.servers), PIPELINED, results)]
+
+    def memory(self) -> dict[str, Memory]:
+        return {name: memory(server.pid) for name, server in self._run.servers.items()}
+
+    @contextlib.contextmanager
+    def _targets(self, requests: Ring, answer_size: int | None = None) -> Iterator[dict[str, Target]]:
+        """The brokers that can answer such requests; and, if a size is given, one that does nothing but answer."""
+        targets = {
+            name: Target(server.port, server.pid)
+            for name, server in self._run.servers.items()
+            if _knows(server.port, requests)
+        }
+        if answer_size is None:
+            yield targets
+            return
+        with self._generator.answering(answer_size) as (port, pid):
+            yield {**targets, GENERATOR_ALONE: Target(port, pid)}
+
+    def _stored(self, label: str, targets: Mapping[str, Target], requests: Ring, profile: Profile) -> tables.Results:
+        """Compares, and sees that what was acknowledged is there."""
+        brokers = {name: target for name, target in targets.items() if name != GENERATOR_ALONE}
+        before = {name: messages.stored(target.port, TOPIC) for name, target in brokers.items()}
+        results = self._run.compare(label, targets, requests, profile)
+        for name, target in brokers.items():
+            more = messages.stored(target.port, TOPIC) - before[name]
+            acknowledged = sum(result.answered for result in results[name])
+            if more < acknowledged:
+                raise RuntimeError(f"{name} acknowledged {acknowledged} messages and has {more} more")
+        return results
+
+
+def _knows(port: int, requests: Ring) -> bool:
+    """Whether a broker answers such a request with success."""
+    with connect(port) as connection:
+        return decode(ask(connection, requests.slice(0, 1))).code == 0
+
+
+@click.command()
+@click.option("--seconds", default=2.0, show_default=True, help="How long each load lasts.")
+@click.option("--rounds", default=3, show_default=True, help="How often each broker gets its turn.")
+@click.option("--warm-up", default=20.0, show_default=True, help="Seconds of load on each broker before any counts.")
+@click.option("--java-seconds", default=10.0, show_default=True, help="How long Java's programs are measured.")
+@click.option("--polls", default=10_000, show_default=True, help="How many long polls wait.")
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this.")
+@click.option("--only", multiple=True, help="Only brokers with this in their name.")
+@click.option("--markdown", type=Path, help="Also write the tables to the broker's part of this page.")
+@click.option("--quick", is_flag=True, help="One short round: does it run? Not for figures.")
+def main(
+    seconds: float,
+    rounds: int,
+    warm_up: float,
+    java_seconds: float,
+    polls: int,
+    parts: tuple[str, ...],
+    only: tuple[str, ...],
+    markdown: Path | None,
+    quick: bool,
+) -> None:
+    """Compares Kerolox' broker with Java's."""
+    if quick:
+        seconds, rounds, warm_up, java_seconds = min(seconds, 0.5), 1, 1.0, 1.0
+    parts = parts or PARTS
+    raise_file_limit()
+    facts = machine()
+    console = Console()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    sections: list[Section] = []
+    with contextlib.ExitStack() as held:
+        progress = held.enter_context(Progress(*columns, console=console, refresh_per_second=2, transient=True))
+        directory = held.enter_context(tempfile.TemporaryDirectory(prefix="kerolox-bench-"))
+        generator = CompiledGenerator(Path(directory))
+        held.callback(generator.close)
+
+        @contextlib.contextmanager
+        def started(flush: str, starts: int) -> Iterator[tuple[BrokerRun, dict[str, list[float]]]]:
+            with contextlib.ExitStack() as stack:
+                run = Run(generator, progress, rounds=starts, seconds=seconds, warm_up_rounds_max=2 if quick else 6)
+                contestants, namesrvs = brokers(flush, stack)
+                wanted = [each for each in contestants if not only or any(part in each.name for part in only)]
+                ready = run.start(wanted, stack)
+                run.rounds = rounds
+                measured = BrokerRun(run, generator, namesrvs)
+                measured.warm_up(warm_up)
+                yield measured, ready
+
+        if set(parts) - {"sync"}:
+            with started("ASYNC_FLUSH", rounds) as (run, ready):
+                before = run.memory()
+                by_part: dict[str, Callable[[], list[Section]]] = {
+                    "sends": run.sends,
+                    "batches": run.batches,
+                    "pulls": run.pulls,
+                    "java": lambda: run.java(java_seconds, 1 if quick else len(JAVA_RUNS)),
+                }
+                sections += [section for part, job in by_part.items() if part in parts for section in job()]
+                sections.insert(0, tables.footprint(ready, before, run.memory()))
+                if "idle" in parts:
+                    sections += run.idle(polls)
+        if "sync" in parts:
+            with started("SYNC_FLUSH", 1) as (run, _):
+                sections += run.synced()
+    facts |= {
+        "load average at end": ", ".join(f"{load:.2f}" for load in os.getloadavg()),
+        "Java's options": f"{' '.join(JAVA_HEAP)}, otherwise its defaults; waitTimeMillsInSendQueue=3000",
+        "Java's versions": ", ".join(sorted(set(SERVER_VERSIONS.values())))
+        + "; the server of 4.9.8 was never published to Maven, 4.9.7 is the newest of 4.9 there",
+        "rounds": f"{rounds} of {seconds:g} s, in turns; shown: the median (the best)",
+        "warm-up": f"{warm_up:g} s of sends each, then each load until it gets no faster",
+        "not measured": "two broker processes beside one: that needs two cores beside those of the generator",
+    }
+    title = "Broker: Kerolox and Apache RocketMQ"
+    if quick:
+        title += " (quick run: Java is not warm, its figures do not count)"
+    report = Report(title, shlex.join(["python", "-m", "bench.broker", *sys.argv[1:]]), facts, sections)
+    report.print(console)
+    if markdown is not None:
+        replace_part(markdown, report.markdown())
+
+
+if __name__ == "__main__":
+    main()

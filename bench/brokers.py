@@ -1,0 +1,112 @@
+"""The brokers under comparison, each with a NameServer of its own: ours, which costs next to nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from pathlib import Path
+
+from bench.connections import connect
+from bench.report import KEROLOX
+from bench.servers import JAVA_HEAP, JAVA_OPENED, Contestant
+from tests.apache import SERVER_VERSIONS, VERSIONS
+from tests.apache.maven import classpath
+from tests.apache.processes import free_port, running, temporary_home
+from tests.apache.servers import write_properties
+
+# A broker listens on two more ports, for clients in a hurry and for its slaves.
+NEIGHBOURS = (-2, 1)
+NEWEST_4 = f"Apache {SERVER_VERSIONS['4.9.8']}"
+_READY_SECONDS_MAX = 30.0
+
+
+def brokers(flush: str, held: contextlib.ExitStack) -> tuple[list[Contestant], dict[str, str]]:
+    """Returns Kerolox' broker and Java's of each version, and by their names the NameServers they register with."""
+    versions = [SERVER_VERSIONS[version] for version in VERSIONS]
+    names = [KEROLOX, *(f"Apache {version}" for version in versions)]
+    namesrvs = {name: _name_server(held) for name in names}
+    contestants = [_ours(namesrvs[KEROLOX], flush)]
+    for version in versions:
+        name = f"Apache {version}"
+        contestants.append(_java(name, version, namesrvs[name], flush))
+    return contestants, namesrvs
+
+
+def _name_server(held: contextlib.ExitStack) -> str:
+    port = free_port()
+    home = held.enter_context(temporary_home())
+    settings = {
+        "listenPort": str(port),
+        "kvConfigPath": str(home / "kvConfig.json"),
+        "configStorePath": str(home / "namesrv.properties"),
+    }
+    command = [*_python("kerolox.cli.namesrv", "namesrv"), str(write_properties(home / "bench.properties", settings))]
+    held.enter_context(running(command, home, f"127.0.0.1:{port}"))
+    deadline = time.monotonic() + _READY_SECONDS_MAX
+    while True:
+        try:
+            connect(port).close()
+            return f"127.0.0.1:{port}"
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _settings(name: str, namesrv: str, home: Path, port: int, flush: str) -> dict[str, str]:
+    """The same for all; otherwise each has its defaults."""
+    return {
+        "brokerClusterName": "BenchCluster",
+        "brokerName": name.partition(" ")[0].lower(),
+        "brokerIP1": "127.0.0.1",
+        "bindAddress": "127.0.0.1",
+        "namesrvAddr": namesrv,
+        "listenPort": str(port),
+        "storePathRootDir": str(home / "store"),
+        "storePathCommitLog": str(home / "store" / "commitlog"),
+        "flushDiskType": flush,
+        # Two busy cores make a send wait longer than the 200 ms after which Java's broker would refuse it.
+        "waitTimeMillsInSendQueue": "3000",
+    }
+
+
+def _ours(namesrv: str, flush: str) -> Contestant:
+    def command(home: Path, port: int) -> list[str]:
+        settings = _settings(KEROLOX, namesrv, home, port, flush)
+        return [*_python("kerolox.cli.broker", "broker"), str(write_properties(home / "broker.conf", settings))]
+
+    return Contestant(KEROLOX, command, NEIGHBOURS)
+
+
+def _java(name: str, version: str, namesrv: str, flush: str) -> Contestant:
+    def command(home: Path, port: int) -> list[str]:
+        settings = {**_settings(name, namesrv, home, port, flush), "brokerIP2": "127.0.0.1"}
+        return [
+            "java",
+            *JAVA_HEAP,
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in JAVA_OPENED),
+            "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+            f"-Duser.home={home}",
+            f"-Drocketmq.home.dir={home}",
+            *("-cp", f"{home / 'conf'}:{classpath(version)}", "org.apache.rocketmq.broker.BrokerStartup"),
+            *("-c", str(write_properties(home / "broker.conf", settings))),
+        ]
+
+    return Contestant(name, command, NEIGHBOURS)
+
+
+def _python(module: str, command: str) -> list[str]:
+    """Starts a command of ours with the Python that runs the benchmark, installed or not.
+
+    Java has its classes compiled beforehand, and so has whoever installed ours.
+    """
+    return [
+        "env",
+        "-u",
+        "PYTHONDONTWRITEBYTECODE",
+        sys.executable,
+        "-c",
+        f"from {module} import {command}; {command}()",
+        "-c",
+    ]

@@ -1,0 +1,122 @@
+"""What producers and consumers ask a broker, as encoded frames."""
+
+from __future__ import annotations
+
+import struct
+
+from bench.compiled import KEY_COUNTER
+from bench.connections import ask, connect
+from bench.frames import OPAQUE_FIRST, Ring, decode, encode, ring
+
+QUEUES = 8
+BATCH_SIZE = 32
+PULL_SIZE = 32
+GROUP = "bench_consumer"
+_BORN = "1700000000000"
+_KEY_HEAD = "7F00000151F1DABDB9114D35"
+_SUSPEND, _SUBSCRIPTION = 2, 4
+_PART = struct.Struct(">IIIII")
+
+
+def send(topic: str, queue_id: int, body: bytes, opaque: int = OPAQUE_FIRST) -> bytes:
+    """SEND_MESSAGE_V2 as Java's clients send it; the generator makes its unique key another each time."""
+    return encode(310, _sending(topic, queue_id, _unique_key(KEY_COUNTER.decode())), body, opaque=opaque)
+
+
+def sends(topic: str, body_size: int, count: int = 64) -> Ring:
+    body = bytes(65 + number % 26 for number in range(body_size))
+    return ring(count, lambda index, opaque: send(topic, index % QUEUES, body, opaque))
+
+
+def batches(topic: str, body_size: int, count: int = 64) -> Ring:
+    """SEND_BATCH_MESSAGE of 32 messages each."""
+
+    def batch(index: int, opaque: int) -> bytes:
+        numbers = range(index * BATCH_SIZE, (index + 1) * BATCH_SIZE)
+        body = b"".join(_part(bytes(body_size), _unique_key(f"{number:08X}").encode()) for number in numbers)
+        fields = {**_sending(topic, index % QUEUES, "WAIT\x01true\x02"), "m": "true"}
+        return encode(320, fields, body, opaque=opaque)
+
+    return ring(count, batch)
+
+
+def pulls(topic: str, count: int) -> Ring:
+    """PULL_MESSAGE of 32 messages, over `count` places in each queue."""
+    return ring(
+        count * QUEUES,
+        lambda index, opaque: _pull(topic, index % QUEUES, index // QUEUES * PULL_SIZE, _SUBSCRIPTION, opaque),
+    )
+
+
+def long_poll(topic: str, queue_id: int, queue_offset: int, opaque: int) -> bytes:
+    """PULL_MESSAGE that waits for ten minutes where there is nothing."""
+    return _pull(topic, queue_id, queue_offset, _SUBSCRIPTION | _SUSPEND, opaque)
+
+
+def max_offset(topic: str, queue_id: int, opaque: int = OPAQUE_FIRST) -> bytes:
+    return encode(30, {"topic": topic, "queueId": str(queue_id)}, opaque=opaque)
+
+
+def make_topic(port: int, topic: str) -> None:
+    """Sends a first message to each queue, which makes the topic."""
+    fill(port, topic, 1, 128)
+
+
+def fill(port: int, topic: str, count: int, body_size: int) -> None:
+    """Puts so many messages into each queue of a topic."""
+    with connect(port) as connection:
+        for queue_id in range(QUEUES):
+            for _ in range(count):
+                answer = decode(ask(connection, send(topic, queue_id, bytes(body_size))))
+                if answer.code:
+                    raise RuntimeError(f"a message was refused: {answer.header}")
+
+
+def stored(port: int, topic: str) -> int:
+    """Returns how many messages the queues of a topic hold, by their ends."""
+    with connect(port) as connection:
+        answers = [decode(ask(connection, max_offset(topic, queue_id))) for queue_id in range(QUEUES)]
+    return sum(int(answer.header["extFields"]["offset"]) for answer in answers)
+
+
+def _sending(topic: str, queue_id: int, properties: str) -> dict[str, str]:
+    return {
+        "a": "bench_producer",
+        "b": topic,
+        "c": "TBW102",
+        "d": str(QUEUES),
+        "e": str(queue_id),
+        "f": "0",
+        "g": _BORN,
+        "h": "0",
+        "i": properties,
+        "j": "0",
+        "k": "false",
+        "m": "false",
+    }
+
+
+def _unique_key(counter: str) -> str:
+    return f"UNIQ_KEY\x01{_KEY_HEAD}{counter}\x02WAIT\x01true\x02"
+
+
+def _part(body: bytes, properties: bytes) -> bytes:
+    size = _PART.size + len(body) + 2 + len(properties)
+    return _PART.pack(size, 0, 0, 0, len(body)) + body + len(properties).to_bytes(2) + properties
+
+
+def _pull(topic: str, queue_id: int, queue_offset: int, sys_flag: int, opaque: int) -> bytes:
+    fields = {
+        "consumerGroup": GROUP,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(queue_offset),
+        "maxMsgNums": str(PULL_SIZE),
+        "sysFlag": str(sys_flag),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "600000",
+        "subscription": "*",
+        "subVersion": "0",
+        "expressionType": "TAG",
+    }
+    return encode(11, fields, opaque=opaque)
