@@ -1,0 +1,24 @@
+"""The page of requests says what the code does."""
+
+from docs import generate
+from kerolox.broker import Broker, Settings
+from kerolox.broker.refusals import REFUSED, UNSUPPORTED
+from kerolox.codes import RequestCode
+
+
+def test_the_page_of_requests_is_what_the_code_makes() -> None:
+    assert generate.PAGE.read_text() == generate.page(), "run `python -m docs.generate`"
+
+
+def test_every_code_has_a_row() -> None:
+    rows = [line.split(" | ") for line in generate.page().splitlines() if line.startswith("| ") and "|---" not in line]
+
+    assert [int(row[0].removeprefix("| ")) for row in rows[1:]] == [int(code) for code in RequestCode]
+    assert {len(row) for row in rows} == {5}
+
+
+def test_what_is_said_not_to_be_answered_is_not() -> None:
+    answered = Broker(Settings()).routes.requests
+
+    assert [code.name for code in UNSUPPORTED if code in answered] == []
+    assert [code.name for code in REFUSED if code not in answered] == []
