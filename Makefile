@@ -14,8 +14,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-demo: $(INSTALLED) ## see a NameServer at work: register brokers, ask for routes, lose a broker
-	@$(BIN)/python examples/nameserver.py
+demo: $(INSTALLED) ## see a cluster at work: orders are sent, pulled back and found by key
+	@$(BIN)/python examples/messages.py
 
 up: $(INSTALLED) ## run a NameServer on 127.0.0.1:9876 until interrupted
 	@$(BIN)/kerolox namesrv

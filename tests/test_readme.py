@@ -28,14 +28,12 @@ async def test_asking_a_name_server_from_python(tmp_path: Path) -> None:
     assert (code, printed, complaint) == (0, "brokers: []\n", "")
 
 
-async def test_a_name_server_inside_a_process(tmp_path: Path) -> None:
-    imports, _, body = BLOCKS[1].partition("\n\n")
-    script = f"import asyncio\n{imports}\nasync def main():\n" + "".join(f"    {line}\n" for line in body.splitlines())
+async def test_a_cluster_in_a_test(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(BLOCKS[1])
 
-    code, printed, complaint = await run(f"{script}asyncio.run(main())", HOME=str(tmp_path))
+    code, printed, _ = await run(f"import pytest; raise SystemExit(pytest.main(['-q', {str(tmp_path)!r}]))")
 
-    assert (code, complaint) == (0, "")
-    assert printed.startswith("127.0.0.1:")
+    assert (code, "1 passed" in printed) == (0, True), printed
 
 
 @pytest.mark.parametrize(
@@ -47,8 +45,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-async def test_the_demo_ends_well() -> None:
-    code, printed, complaint = await run((ROOT / "examples/nameserver.py").read_text())
+@pytest.mark.parametrize(
+    ("example", "verdict"), [("nameserver.py", "Everything agrees."), ("messages.py", "every count agrees")]
+)
+async def test_the_examples_end_well(example: str, verdict: str) -> None:
+    code, printed, complaint = await run((ROOT / "examples" / example).read_text())
 
     assert (code, complaint) == (0, "")
-    assert "Everything agrees." in printed
+    assert verdict in printed
