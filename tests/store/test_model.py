@@ -95,12 +95,15 @@ class StoreModel(RuleBasedStateMachine):
 
     def _learn(self) -> None:
         """Of what was refused some may be stored all the same, if the machine stopped before it could be undone."""
+        learned: set[int] = set()
         for queue, together in self.refused:
             for data in together:
                 # One that was never tried says that it lies at 0, where another does.
                 offset = peek(data).physical_offset
-                if self.store.reader.record_at(offset, len(data)) != data:
+                # What was tried twice in the same place is there once.
+                if self.store.reader.record_at(offset, len(data)) != data or offset in learned:
                     break
+                learned.add(offset)
                 self.records.setdefault(queue, []).append((offset + len(data), data))
         self.refused = []
 
