@@ -7,9 +7,7 @@ from dataclasses import Field, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kerolox.errors import ConfigurationError
-from kerolox.remoting.limits import Limits
-from kerolox.remoting.tls import ClientAuth, ServerTls, TlsFiles, TlsMode
+from kerolox.remoting.configuration import ListenerConfig
 from kerolox.runtime.configuration import Properties, bounded, changeable, named
 from kerolox.store.configuration import StoreConfig
 
@@ -135,48 +133,10 @@ class BrokerConfig(Properties):
 
 
 @dataclass(slots=True)
-class ServerConfig(Properties):
+class ServerConfig(ListenerConfig):
     """Under the keys of NettyServerConfig."""
 
-    # The original binds 0.0.0.0; we open up only when told to.
-    bind_address: str = "127.0.0.1"
     listen_port: int = bounded(10911, 0, 65535)
-    server_socket_backlog: int = bounded(1024, 1, 65535)
-    server_channel_max_idle_time_seconds: int = bounded(120, 1, 86_400)
-    # Bounds the original does not have.
-    connection_requests_max: int = 10_000
-    partial_frame_time_seconds: int = bounded(30, 1, 3600)
-    partial_frame_bytes_max: int = 256 * 1024 * 1024
-
-    tls_server_mode: TlsMode = named("tls.server.mode", TlsMode.PERMISSIVE)
-    tls_server_cert_path: Path | None = named("tls.server.certPath", None)
-    tls_server_key_path: Path | None = named("tls.server.keyPath", None)
-    tls_server_key_password: str | None = named("tls.server.keyPassword", None)
-    tls_server_trust_cert_path: Path | None = named("tls.server.trustCertPath", None)
-    tls_server_need_client_auth: ClientAuth = named("tls.server.need.client.auth", ClientAuth.NONE)
-
-    def limits(self) -> Limits:
-        return Limits(
-            idle_seconds=self.server_channel_max_idle_time_seconds,
-            requests_in_flight_max=self.connection_requests_max,
-            partial_frame_seconds=self.partial_frame_time_seconds,
-            partial_bytes_max=self.partial_frame_bytes_max,
-        )
-
-    def server_tls(self) -> ServerTls | None:
-        if self.tls_server_cert_path is None or self.tls_server_key_path is None:
-            if self.tls_server_cert_path is not self.tls_server_key_path:
-                raise ConfigurationError("tls.server.certPath and tls.server.keyPath are both needed, or neither")
-            return None
-        return ServerTls(
-            TlsFiles(
-                certificate=self.tls_server_cert_path,
-                key=self.tls_server_key_path,
-                key_password=self.tls_server_key_password,
-                trust=self.tls_server_trust_cert_path,
-                client_auth=self.tls_server_need_client_auth,
-            )
-        )
 
 
 @dataclass(slots=True)

@@ -4,10 +4,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerolox.errors import ConfigurationError
-from kerolox.remoting.limits import Limits
-from kerolox.remoting.tls import ClientAuth, ServerTls, TlsFiles, TlsMode
-from kerolox.runtime.configuration import Properties, bounded, changeable, named
+from kerolox.remoting.configuration import ListenerConfig
+from kerolox.runtime.configuration import bounded, changeable
 
 
 def _home(name: str) -> Path:
@@ -15,14 +13,10 @@ def _home(name: str) -> Path:
 
 
 @dataclass(slots=True)
-class NamesrvConfig(Properties):
+class NamesrvConfig(ListenerConfig):
     """What is not marked changeable can be set in a file or on the command line only, never over the wire."""
 
-    # Where to listen. The original binds 0.0.0.0; we open up only when told to.
-    bind_address: str = "127.0.0.1"
     listen_port: int = bounded(9876, 0, 65535)
-    server_socket_backlog: int = bounded(1024, 1, 65535)
-    server_channel_max_idle_time_seconds: int = bounded(120, 1, 86_400)
 
     # Files
     rocketmq_home: str = field(default_factory=lambda: os.environ.get("ROCKETMQ_HOME", ""))
@@ -48,17 +42,6 @@ class NamesrvConfig(Properties):
     broker_nums_max: int = 10_000
     topic_nums_max: int = 1_000_000
     kv_config_bytes_max: int = 4 * 1024 * 1024
-    connection_requests_max: int = 10_000
-    partial_frame_time_seconds: int = bounded(30, 1, 3600)
-    partial_frame_bytes_max: int = 256 * 1024 * 1024
-
-    # TLS, under the names of the original's system properties
-    tls_server_mode: TlsMode = named("tls.server.mode", TlsMode.PERMISSIVE)
-    tls_server_cert_path: Path | None = named("tls.server.certPath", None)
-    tls_server_key_path: Path | None = named("tls.server.keyPath", None)
-    tls_server_key_password: str | None = named("tls.server.keyPassword", None)
-    tls_server_trust_cert_path: Path | None = named("tls.server.trustCertPath", None)
-    tls_server_need_client_auth: ClientAuth = named("tls.server.need.client.auth", ClientAuth.NONE)
 
     # Accepted and echoed so that files and tools written for the original keep working; they tune threads,
     # pools and features that are not here.
@@ -83,26 +66,3 @@ class NamesrvConfig(Properties):
     enable_shutdown_gracefully: bool = False
     shutdown_wait_time_seconds: int = 30
     use_epoll_native_selector: bool = False
-
-    def limits(self) -> Limits:
-        return Limits(
-            idle_seconds=self.server_channel_max_idle_time_seconds,
-            requests_in_flight_max=self.connection_requests_max,
-            partial_frame_seconds=self.partial_frame_time_seconds,
-            partial_bytes_max=self.partial_frame_bytes_max,
-        )
-
-    def server_tls(self) -> ServerTls | None:
-        if self.tls_server_cert_path is None or self.tls_server_key_path is None:
-            if self.tls_server_cert_path is not self.tls_server_key_path:
-                raise ConfigurationError("tls.server.certPath and tls.server.keyPath are both needed, or neither")
-            return None
-        return ServerTls(
-            TlsFiles(
-                certificate=self.tls_server_cert_path,
-                key=self.tls_server_key_path,
-                key_password=self.tls_server_key_password,
-                trust=self.tls_server_trust_cert_path,
-                client_auth=self.tls_server_need_client_auth,
-            )
-        )
