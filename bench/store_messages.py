@@ -8,8 +8,8 @@ from pathlib import Path
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import encode
-from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType, StoreConfig
+from kerolox.store.log.commit_log import Draft
 
 QUEUES_PER_TOPIC = 1_000
 _SEED = 20_261_115

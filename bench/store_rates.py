@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.store_messages import config, drafts
-from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
 

@@ -15,7 +15,7 @@ from kerolox.message.record import encode
 from kerolox.message.tags import tags_code
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import RealDisk
-from kerolox.store.queue_ext import ExtUnit
+from kerolox.store.queue.queue_ext import ExtUnit
 from kerolox.wire.bodies.clients import SubscriptionData
 
 CONFIG = {"enablePropertyFilter": "true"}

@@ -13,7 +13,7 @@ from kerolox.message.errors import MessageIllegal, RecordError
 from kerolox.remoting.client import Client
 from kerolox.store.errors import NotStorable, StoreBusy, StoreFull, StoreReadOnly, TimerIllegal, WaitedTooLong
 from tests.broker.brokers import BrokerFixture, settings
-from tests.store.test_preparer import SlowDisk
+from tests.store.log.test_preparer import SlowDisk
 
 SMALL_LOG = {"mappedFileSizeCommitLog": "65536"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.test_check import COUNT, make_store
+from tests.store.checking.test_check import COUNT, make_store
 
 
 @pytest.fixture

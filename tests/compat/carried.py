@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kerolox.message import names
 from kerolox.message.record import decode
-from kerolox.store.check import Report, check
+from kerolox.store.checking.check import Report, check
 from kerolox.store.configuration import FlushDiskType, StoreConfig
-from kerolox.store.delays import HALF_TOPIC
+from kerolox.store.delay.delays import HALF_TOPIC
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
 from tests.compat.sent import DIVERTED, UNKNOWN, Sent, digest

@@ -21,10 +21,10 @@ from kerolox.message.properties import to_bytes
 from kerolox.message.sysflag import CompressionType
 from kerolox.runtime.clock import SystemClock
 from kerolox.runtime.service import Supervisor
-from kerolox.store.commit_log import Appended
 from kerolox.store.configuration import FlushDiskType
-from kerolox.store.delays import HALF_TOPIC, diversion, parse_levels, restored
+from kerolox.store.delay.delays import HALF_TOPIC, diversion, parse_levels, restored
 from kerolox.store.drafts import Drafts
+from kerolox.store.log.commit_log import Appended
 from kerolox.store.store import Store
 from tests.compat.carried import configuration
 from tests.compat.sent import Sent, parse

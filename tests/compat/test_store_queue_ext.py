@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kerolox.runtime.files import RealDisk
-from kerolox.store.queue_ext import ExtUnit, QueueExt
-from kerolox.store.segments import OpenFiles, Segments
+from kerolox.store.log.segments import OpenFiles, Segments
+from kerolox.store.queue.queue_ext import ExtUnit, QueueExt
 from tests.apache import VERSIONS
 from tests.apache.requirements import require_java
 from tests.golden.record_queue_ext import files_of, recorded, run_ext

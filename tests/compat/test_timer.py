@@ -16,8 +16,8 @@ from kerolox.message.properties import to_bytes
 from kerolox.message.record import decode, encode
 from kerolox.remoting.client import Client
 from kerolox.runtime.clock import Clock, ManualClock, SystemClock
-from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import StoreConfig
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.store import Store
 from kerolox.store.timer.recall import handle_of, recall
 from kerolox.store.timer.timer import Timer

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kerolox.message.record import decode
-from kerolox.store.check import check
+from kerolox.store.checking.check import check
+from kerolox.store.checking.sizes import found_settings
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.reader import GetStatus
-from kerolox.store.sizes import found_settings
 from kerolox.store.store import Store
 from tests.crash.writer import body_of, configuration, place_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.store.check import check
+from kerolox.store.checking.check import check
 from kerolox.store.configuration import FlushDiskType
 from tests.crash.lives import ERRORS, STRACE, SYSCALLS, Promise, calls, command, environment, live, lost, promises
 from tests.crash.proofs import noted

@@ -16,9 +16,9 @@ from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import encode
 from kerolox.runtime.service import Supervisor
-from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType, StoreConfig
 from kerolox.store.errors import StoreError
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.store import Store
 
 TOPICS = ("orders", "bills")

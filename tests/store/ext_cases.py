@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerolox.store.queue_ext import ExtUnit
+from kerolox.store.queue.queue_ext import ExtUnit
 
 # Files in which four or five units fit: some end with a mark, and one with no more room than the mark needs.
 GOLDEN_SEGMENT_SIZE = 128

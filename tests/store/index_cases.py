@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import Disk, RealDisk
-from kerolox.store.index_file import IndexShape
-from kerolox.store.key_index import KeyIndex
+from kerolox.store.keys.index_file import IndexShape
+from kerolox.store.keys.key_index import KeyIndex
 
 TOPIC = "orders"
 BEGIN = 1_794_780_000_000

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable
 
 from kerolox.runtime.files import Disk
-from kerolox.store.check import check
+from kerolox.store.checking.check import check
+from kerolox.store.checking.report import Report
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.report import Report
-from kerolox.store.scan import Damage
+from kerolox.store.log.scan import Damage
 
 _NO_RECORD = re.compile(r"log: no record from (\d+) ")
 _POINTS_TO = re.compile(r"points to (\d+), and no ")

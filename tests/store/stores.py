@@ -13,10 +13,10 @@ from kerolox.message.record import encode
 from kerolox.message.sysflag import is_queued
 from kerolox.runtime.clock import Clock, ManualClock
 from kerolox.runtime.files import Disk
-from kerolox.store.commit_log import Appended, Draft
 from kerolox.store.configuration import FlushDiskType, StoreConfig
+from kerolox.store.log.commit_log import Appended, Draft
+from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.reader import GetStatus
-from kerolox.store.segments import OpenFiles, Segments
 from kerolox.store.store import Store
 
 P = ParamSpec("P")
@@ -88,7 +88,15 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     async def in_no_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
 
-    for module in ("behind", "delay_offsets", "flusher", "preparer", "retention", "topics", "trimming"):
+    for module in (
+        "behind",
+        "delay.offsets",
+        "log.flusher",
+        "log.preparer",
+        "cleaning.retention",
+        "cleaning.topics",
+        "cleaning.trimming",
+    ):
         monkeypatch.setattr(f"kerolox.store.{module}.in_thread", in_no_thread)
 
 

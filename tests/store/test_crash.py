@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from kerolox.message.peek import peek
-from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.store import Store
 from tests.crash.proofs import noted
 from tests.store.disks import SimulatedDisk, Stopped

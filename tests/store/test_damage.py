@@ -10,7 +10,7 @@ import pytest
 from kerolox.message.errors import RecordError
 from kerolox.message.peek import peek
 from kerolox.message.record import decode
-from kerolox.store.check import check
+from kerolox.store.checking.check import check
 from kerolox.store.errors import StoreError
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store

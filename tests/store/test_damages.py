@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from kerolox.store.damages import FILE_NAME, Damages
-from kerolox.store.scan import Damage
+from kerolox.store.log.scan import Damage
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG, ROOT, all_records, config, draft_of_size, opened, put, run, without_threads
 

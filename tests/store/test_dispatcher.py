@@ -8,14 +8,14 @@ from kerolox.message import sysflag
 from kerolox.message.tags import key_hash, tags_code
 from kerolox.runtime.clock import ManualClock
 from kerolox.store.arrivals import Arrivals
-from kerolox.store.commit_log import CommitLog, Draft
-from kerolox.store.delays import SCHEDULE_TOPIC
+from kerolox.store.delay.delays import SCHEDULE_TOPIC
 from kerolox.store.dispatcher import Dispatcher
-from kerolox.store.index_file import ENTRY, IndexShape
-from kerolox.store.key_index import KeyIndex
-from kerolox.store.queues import Queues
-from kerolox.store.scan import Damage
-from kerolox.store.segments import OpenFiles
+from kerolox.store.keys.index_file import ENTRY, IndexShape
+from kerolox.store.keys.key_index import KeyIndex
+from kerolox.store.log.commit_log import CommitLog, Draft
+from kerolox.store.log.scan import Damage
+from kerolox.store.log.segments import OpenFiles
+from kerolox.store.queue.queues import Queues
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import batch, draft, draft_of_size, segments
 

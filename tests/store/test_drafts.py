@@ -9,7 +9,7 @@ from kerolox.message.message import Message
 from kerolox.message.properties import mark, parse, remove, to_bytes
 from kerolox.message.record import BODY_SIZE_MAX, GROUP_TOPIC_SIZE_MAX, PROPERTIES_SIZE_MAX, decode, decode_all, stamp
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.delays import HALF_TOPIC, SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.delay.delays import HALF_TOPIC, SCHEDULE_TOPIC, diversion, parse_levels
 from kerolox.store.drafts import Drafts
 from tests.golden import records as golden
 

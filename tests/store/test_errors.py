@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.store import Store
 from tests.crash.proofs import noted
 from tests.store.disks import SimulatedDisk

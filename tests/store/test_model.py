@@ -21,11 +21,11 @@ from kerolox.message.message import Message
 from kerolox.message.peek import peek
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import encode
-from kerolox.store.commit_log import Appended, Draft
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.errors import StoreFull
+from kerolox.store.log.commit_log import Appended, Draft
+from kerolox.store.log.scan import Damage
 from kerolox.store.reader import GetStatus
-from kerolox.store.scan import Damage
 from tests.crash.proofs import noted
 from tests.store.disks import SimulatedDisk
 from tests.store.oracle import verified

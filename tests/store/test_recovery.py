@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kerolox.store.commit_log import Draft
 from kerolox.store.errors import StoreDamaged
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk, Stopped

@@ -13,9 +13,9 @@ from kerolox.message.message import Message
 from kerolox.message.peek import peek
 from kerolox.message.record import decode
 from kerolox.store.configuration import FlushDiskType
-from kerolox.store.delays import SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.delay.delays import SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.delay.schedule import ScheduledDelivery
 from kerolox.store.drafts import Drafts
-from kerolox.store.schedule import ScheduledDelivery
 from tests.store.disks import SimulatedDisk, Stopped
 from tests.store.stores import StillClock, config, new_store, numbered_records, put, run, without_threads
 

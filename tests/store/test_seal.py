@@ -2,8 +2,8 @@
 
 import pytest
 
+from kerolox.store.log.segments import Segments
 from kerolox.store.seal import Mark, Marks, Seal, decode
-from kerolox.store.segments import Segments
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG, SEGMENT_SIZE, segments
 

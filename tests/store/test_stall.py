@@ -8,8 +8,8 @@ import pytest
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.errors import StoreBusy, WaitedTooLong
 from kerolox.store.store import Store
+from tests.store.log.test_preparer import SlowDisk, store_without_index
 from tests.store.stores import all_records, config, draft_of_size, opened, put
-from tests.store.test_preparer import SlowDisk, store_without_index
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ from kerolox.remoting.server import Server
 from kerolox.runtime.clock import Clock, SystemClock
 from kerolox.runtime.files import Disk, RealDisk
 from kerolox.runtime.service import Periodic, Service, Supervisor
-from kerolox.store.schedule import ScheduledDelivery
+from kerolox.store.delay.schedule import ScheduledDelivery
 from kerolox.store.store import Store
 from kerolox.store.timer.timer import Timer
 

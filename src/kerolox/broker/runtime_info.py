@@ -11,8 +11,8 @@ from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
 from kerolox.runtime.lanes import Lane
-from kerolox.store.delays import SCHEDULE_TOPIC
-from kerolox.store.schedule import ScheduledDelivery
+from kerolox.store.delay.delays import SCHEDULE_TOPIC
+from kerolox.store.delay.schedule import ScheduledDelivery
 from kerolox.store.store import Store
 from kerolox.store.timer.timer import Timer
 

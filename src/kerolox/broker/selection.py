@@ -14,8 +14,8 @@ from kerolox.message import names
 from kerolox.message.peek import properties_of
 from kerolox.message.properties import find, mark
 from kerolox.message.tags import tags_code
-from kerolox.store.pull import Matches, Wants
-from kerolox.store.queue_ext import ExtUnit
+from kerolox.store.queue.pull import Matches, Wants
+from kerolox.store.queue.queue_ext import ExtUnit
 from kerolox.wire.bodies.clients import SubscriptionData
 
 _RETRY_TOPIC_MARK = mark(names.RETRY_TOPIC)

@@ -11,8 +11,7 @@ from kerolox.message.errors import MessageIllegal, RecordError
 from kerolox.message.hosts import NOWHERE, Host
 from kerolox.message.message import Message
 from kerolox.message.properties import find, mark
-from kerolox.store.commit_log import Appended, Draft
-from kerolox.store.delays import diversion, parse_levels
+from kerolox.store.delay.delays import diversion, parse_levels
 from kerolox.store.drafts import Drafts
 from kerolox.store.errors import (
     NotStorable,
@@ -23,7 +22,8 @@ from kerolox.store.errors import (
     TimerRefused,
     WaitedTooLong,
 )
-from kerolox.store.promises import Sender
+from kerolox.store.log.commit_log import Appended, Draft
+from kerolox.store.log.promises import Sender
 from kerolox.store.store import Store
 
 _WAIT = mark(names.WAIT)

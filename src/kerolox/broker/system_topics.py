@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kerolox.broker.configuration import BrokerConfig
-from kerolox.store.delays import SCHEDULE_TOPIC
+from kerolox.store.delay.delays import SCHEDULE_TOPIC
 from kerolox.wire.bodies.topics import Perm, TopicConfig
 
 TEMPLATE_TOPIC = "TBW102"

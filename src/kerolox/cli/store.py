@@ -15,12 +15,12 @@ from kerolox.message.errors import CompressionError
 from kerolox.message.message import Message
 from kerolox.message.sysflag import is_compressed
 from kerolox.runtime import properties
-from kerolox.store.check import check
+from kerolox.store.checking.check import check
+from kerolox.store.checking.dump import Wanted, dump
+from kerolox.store.checking.report import Report
+from kerolox.store.checking.sizes import found_settings
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.dump import Wanted, dump
 from kerolox.store.errors import StoreError
-from kerolox.store.report import Report
-from kerolox.store.sizes import found_settings
 
 _BODY_SIZE_MAX = 64 * 1024 * 1024
 

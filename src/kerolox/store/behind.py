@@ -8,14 +8,14 @@ from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.service import Service
 from kerolox.store.checkpoint import Checkpoint
-from kerolox.store.consume_queue import ConsumeQueue
 from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.errors import StoreError, SyncFailed
-from kerolox.store.flusher import Flusher
-from kerolox.store.key_index import KeyIndex
-from kerolox.store.queues import Queues
+from kerolox.store.keys.key_index import KeyIndex
+from kerolox.store.log.flusher import Flusher
+from kerolox.store.log.segments import Sync, run_all
+from kerolox.store.queue.consume_queue import ConsumeQueue
+from kerolox.store.queue.queues import Queues
 from kerolox.store.seal import NO_INDEX, Mark, Seal
-from kerolox.store.segments import Sync, run_all
 
 log = logging.getLogger(__name__)
 

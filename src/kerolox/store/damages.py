@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from kerolox.runtime.files import Disk, replace_whole
-from kerolox.store.scan import Damage
+from kerolox.store.log.scan import Damage
 
 log = logging.getLogger(__name__)
 

@@ -9,14 +9,14 @@ from kerolox.message.peek import Peek, peek, peek_run
 from kerolox.message.properties import find
 from kerolox.message.record import BLANK_MAGIC, size_and_magic
 from kerolox.store.arrivals import Arrivals
-from kerolox.store.commit_log import CommitLog
-from kerolox.store.delays import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
-from kerolox.store.deleted_topics import DeletedTopics
+from kerolox.store.cleaning.deleted_topics import DeletedTopics
+from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
 from kerolox.store.errors import NotStorable
-from kerolox.store.key_index import KeyIndex, Put, tag_key
-from kerolox.store.queue_ext import ExtendedQueue, ExtUnit
-from kerolox.store.queues import Queues
-from kerolox.store.scan import Damage
+from kerolox.store.keys.key_index import KeyIndex, Put, tag_key
+from kerolox.store.log.commit_log import CommitLog
+from kerolox.store.log.scan import Damage
+from kerolox.store.queue.queue_ext import ExtendedQueue, ExtUnit
+from kerolox.store.queue.queues import Queues
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.properties import find, mark
 from kerolox.message.record import BODY_SIZE_MAX, encode
-from kerolox.store.commit_log import Draft
-from kerolox.store.delays import DELAY_MARK, java_int
+from kerolox.store.delay.delays import DELAY_MARK, java_int
+from kerolox.store.log.commit_log import Draft
 
 # Returns the message that is stored instead of the one that was sent: the same, if it is none of its business.
 Diversion: TypeAlias = Callable[[Message], Message]

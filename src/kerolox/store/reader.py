@@ -2,17 +2,17 @@
 
 from kerolox.message.ids import parse_offset_id
 from kerolox.message.peek import Peek, peek
-from kerolox.store.commit_log import CommitLog
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.consume_queue import Entry
 from kerolox.store.errors import StoreError
-from kerolox.store.key_index import KeyIndex, tag_key
-from kerolox.store.key_query import FOREVER, Queried, find_offsets, query, search
-from kerolox.store.pull import PULL_SIZE_MAX, GetStatus, Got, Matches, PullBounds, Wants, bounds_of, pull
-from kerolox.store.queues import Queues
-from kerolox.store.records import Records
-from kerolox.store.scan import Damage
-from kerolox.store.times import Boundary, offset_at
+from kerolox.store.keys.key_index import KeyIndex, tag_key
+from kerolox.store.keys.key_query import FOREVER, Queried, find_offsets, query, search
+from kerolox.store.log.commit_log import CommitLog
+from kerolox.store.log.records import Records
+from kerolox.store.log.scan import Damage
+from kerolox.store.queue.consume_queue import Entry
+from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, Matches, PullBounds, Wants, bounds_of, pull
+from kerolox.store.queue.queues import Queues
+from kerolox.store.queue.times import Boundary, offset_at
 
 __all__ = ["Boundary", "GetStatus", "Got", "PullBounds", "Queried", "Reader"]
 

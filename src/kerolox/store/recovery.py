@@ -8,13 +8,13 @@ from functools import partial
 
 from kerolox.message.peek import Peek
 from kerolox.store.checkpoint import Checkpoint
-from kerolox.store.consume_queue import Entry
 from kerolox.store.dispatcher import Dispatcher
-from kerolox.store.key_index import KeyIndex
-from kerolox.store.queues import Queues
-from kerolox.store.scan import Damage, Scan
+from kerolox.store.keys.key_index import KeyIndex
+from kerolox.store.log.scan import Damage, Scan
+from kerolox.store.log.segments import Segments
+from kerolox.store.queue.consume_queue import Entry
+from kerolox.store.queue.queues import Queues
 from kerolox.store.seal import FILES_READ, Mark, Marks, Seal, decode
-from kerolox.store.segments import Segments
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kerolox.store.segments import Segments
+from kerolox.store.log.segments import Segments
 
 # After a clean stop so many of the last files are read again, as the original does.
 FILES_READ: Final = 3

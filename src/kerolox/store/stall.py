@@ -4,9 +4,9 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
 
-from kerolox.store.commit_log import Draft
 from kerolox.store.errors import WaitedTooLong
-from kerolox.store.promises import Sender, tell_refused
+from kerolox.store.log.commit_log import Draft
+from kerolox.store.log.promises import Sender, tell_refused
 
 # How often it looks; the original looks as often.
 _TICK_SECONDS = 0.01

@@ -14,27 +14,27 @@ from kerolox.runtime.service import Service
 from kerolox.store.arrivals import Arrivals
 from kerolox.store.behind import Behind
 from kerolox.store.checkpoint import Checkpoint
-from kerolox.store.commit_log import Appended, CommitLog, Draft
+from kerolox.store.cleaning.deleted_topics import DELETED_TOPICS, DeletedTopics
+from kerolox.store.cleaning.retention import Retention
+from kerolox.store.cleaning.topics import Topics
 from kerolox.store.configuration import PAGE_SIZE, FlushDiskType, StoreConfig
 from kerolox.store.damages import FILE_NAME as DAMAGES_NAME
 from kerolox.store.damages import Damages
-from kerolox.store.delays import parse_levels
-from kerolox.store.deleted_topics import DELETED_TOPICS, DeletedTopics
+from kerolox.store.delay.delays import parse_levels
 from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.errors import NotStorable, StoreBusy, StoreError, StoreFull, StoreReadOnly, SyncFailed
-from kerolox.store.flusher import Flusher
-from kerolox.store.index_file import IndexShape
-from kerolox.store.key_index import KeyIndex
+from kerolox.store.keys.index_file import IndexShape
+from kerolox.store.keys.key_index import KeyIndex
 from kerolox.store.lock import Lock, take_lock
-from kerolox.store.preparer import Preparer
-from kerolox.store.promises import Promises, Sender, tell_refused, tell_stored
-from kerolox.store.queues import Queues, check_name
+from kerolox.store.log.commit_log import Appended, CommitLog, Draft
+from kerolox.store.log.flusher import Flusher
+from kerolox.store.log.preparer import Preparer
+from kerolox.store.log.promises import Promises, Sender, tell_refused, tell_stored
+from kerolox.store.log.segments import OpenFiles, Segments
+from kerolox.store.queue.queues import Queues, check_name
 from kerolox.store.reader import Reader
 from kerolox.store.recovery import Recovered, recover
-from kerolox.store.retention import Retention
-from kerolox.store.segments import OpenFiles, Segments
 from kerolox.store.stall import Stall
-from kerolox.store.topics import Topics
 
 log = logging.getLogger(__name__)
 

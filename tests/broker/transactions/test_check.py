@@ -11,8 +11,8 @@ from kerolox.broker.transactions.check import GROUP as PROGRESS
 from kerolox.message.message import Message
 from kerolox.message.record import decode, encode
 from kerolox.runtime.clock import ManualClock
-from kerolox.store.commit_log import Draft
 from kerolox.store.errors import StoreFull
+from kerolox.store.log.commit_log import Draft
 from tests.broker.brokers import BrokerFixture, running
 from tests.broker.transactions.producers import COMMIT, ROLLBACK, Producer, half, producing, until
 

@@ -25,9 +25,9 @@ from kerolox.message.properties import to_bytes
 from kerolox.message.record import decode
 from kerolox.remoting.routes import Incoming
 from kerolox.runtime.lanes import Lane
-from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType
-from kerolox.store.promises import Sender
+from kerolox.store.log.commit_log import Draft
+from kerolox.store.log.promises import Sender
 from kerolox.wire.command import ONEWAY_BIT
 from kerolox.wire.headers.messages import CheckTransactionState
 from tests.broker.transactions.producers import COMMIT, GROUP, ROLLBACK, ending

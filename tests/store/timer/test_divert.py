@@ -6,7 +6,7 @@ from kerolox.message import sysflag
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.delays import SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.delay.delays import SCHEDULE_TOPIC, diversion, parse_levels
 from kerolox.store.drafts import Drafts
 from kerolox.store.errors import TimerIllegal, TimerRefused
 from kerolox.store.timer.divert import TIMER_TOPIC, divert, out_time, precision

@@ -1,7 +1,7 @@
 """Entering messages: what Java's timer store makes of them, byte for byte."""
 
 from kerolox.message.message import Message
-from kerolox.store.consume_queue import Entry
+from kerolox.store.queue.consume_queue import Entry
 from kerolox.store.timer.delivering import Delivering
 from kerolox.store.timer.delivery import Timed
 from kerolox.store.timer.entering import Entering

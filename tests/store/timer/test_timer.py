@@ -10,9 +10,9 @@ from kerolox.message.properties import to_bytes
 from kerolox.message.record import encode
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.service import Supervisor
-from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.errors import StoreDamaged, StoreError, TimerRefused
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.timer.divert import TIMER_TOPIC
 from kerolox.store.timer.timer import Timer
 from tests.store.disks import SimulatedDisk

@@ -9,8 +9,8 @@ from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import decode, encode
 from kerolox.runtime.files import Disk
-from kerolox.store.commit_log import Draft
 from kerolox.store.configuration import StoreConfig
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.timer.timer import Timer
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import StillClock, all_records, config, new_store, put, run, without_threads

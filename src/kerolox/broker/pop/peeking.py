@@ -8,7 +8,7 @@ from kerolox.broker.pop.orders import Orders
 from kerolox.broker.pop.progress import Progress
 from kerolox.broker.pop.taking import Taking
 from kerolox.broker.topics import TopicTable
-from kerolox.store.pull import GetStatus
+from kerolox.store.queue.pull import GetStatus
 from kerolox.store.store import Store
 from kerolox.wire.headers.pop import Notification, PeekMessage
 

@@ -16,7 +16,7 @@ from kerolox.message import names
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.properties import find, join, mark
 from kerolox.message.record import decode, encode
-from kerolox.store.commit_log import Appended
+from kerolox.store.log.commit_log import Appended
 from kerolox.wire.headers.pop import PopMessage, Popped
 
 log = logging.getLogger(__name__)

@@ -24,10 +24,10 @@ from kerolox.message.properties import find, join, mark
 from kerolox.message.record import PROPERTIES_SIZE_MAX, decode, decode_all
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.service import Service
-from kerolox.store.commit_log import Draft
 from kerolox.store.drafts import Drafts
 from kerolox.store.errors import StoreError
-from kerolox.store.pull import GetStatus
+from kerolox.store.log.commit_log import Draft
+from kerolox.store.queue.pull import GetStatus
 from kerolox.store.store import Store
 from kerolox.store.timer.timer import Timer
 

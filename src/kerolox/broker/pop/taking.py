@@ -18,7 +18,7 @@ from kerolox.broker.pop.progress import Progress
 from kerolox.broker.system_topics import RETRY_PREFIX
 from kerolox.broker.topics import TopicTable
 from kerolox.runtime.clock import Clock
-from kerolox.store.pull import GetStatus, Got, Matches, Wants
+from kerolox.store.queue.pull import GetStatus, Got, Matches, Wants
 from kerolox.store.store import Store
 from kerolox.wire.headers.pop import PopMessage
 

@@ -18,7 +18,7 @@ from kerolox.message.record import TOPIC_SIZE_MAX
 from kerolox.remoting.routes import Answering, Incoming, Later
 from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.lanes import Lane
-from kerolox.store.commit_log import Appended, Draft
+from kerolox.store.log.commit_log import Appended, Draft
 from kerolox.wire.bodies.topics import TopicConfig
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply

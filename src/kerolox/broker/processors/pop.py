@@ -17,7 +17,7 @@ from kerolox.message.record import check_topic
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime.clock import Clock
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.pull import GetStatus
+from kerolox.store.queue.pull import GetStatus
 from kerolox.wire.bodies.pop import BatchAcks
 from kerolox.wire.bodies.topics import Perm
 from kerolox.wire.header import Empty

@@ -20,7 +20,7 @@ from kerolox.broker.topics import TopicTable
 from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission
 from kerolox.remoting.routes import Incoming, handles
-from kerolox.store.pull import GetStatus, Got
+from kerolox.store.queue.pull import GetStatus, Got
 from kerolox.store.store import Store
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.bodies.topics import Perm

@@ -6,8 +6,8 @@ from kerolox.errors import SystemFailure
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime import fastjson
 from kerolox.runtime.turns import in_turns
-from kerolox.store.consume_queue import ConsumeQueue, Entry
-from kerolox.store.queue_ext import is_address, valid_tags_code
+from kerolox.store.queue.consume_queue import ConsumeQueue, Entry
+from kerolox.store.queue.queue_ext import is_address, valid_tags_code
 from kerolox.store.store import Store
 from kerolox.wire.bodies.clients import SubscriptionData
 from kerolox.wire.bodies.offsets import ConsumeQueueData, QueueEntryData

@@ -13,7 +13,7 @@ from kerolox.errors import NoPermission, SystemFailure
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime import fastjson
 from kerolox.runtime.turns import in_turns
-from kerolox.store.schedule import ScheduledDelivery
+from kerolox.store.delay.schedule import ScheduledDelivery
 from kerolox.store.store import Store
 from kerolox.store.timer.timer import Timer
 from kerolox.wire.bodies.kv import KVTable

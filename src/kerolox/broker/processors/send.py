@@ -24,7 +24,7 @@ from kerolox.message.properties import find, join, mark, remove
 from kerolox.message.record import decode
 from kerolox.remoting.routes import Answering, Incoming, Later, handles
 from kerolox.runtime.lanes import Lane
-from kerolox.store.commit_log import Appended, Draft
+from kerolox.store.log.commit_log import Appended, Draft
 from kerolox.store.timer.recall import handle_of
 from kerolox.wire import binary
 from kerolox.wire.bodies.topics import TopicConfig

@@ -16,7 +16,7 @@ from kerolox.message.record import decode
 from kerolox.remoting.routes import Answering, Incoming, Later, handles
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.lanes import Lane
-from kerolox.store.commit_log import Appended
+from kerolox.store.log.commit_log import Appended
 from kerolox.wire.header import Empty
 from kerolox.wire.headers.broker import ResumeCheckHalfMessage
 from kerolox.wire.headers.messages import EndTransaction

@@ -24,10 +24,10 @@ from kerolox.message.errors import MessageIllegal, RecordError
 from kerolox.message.message import Message
 from kerolox.message.record import decode
 from kerolox.runtime.clock import Clock
-from kerolox.store.commit_log import Appended, Draft
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.errors import StoreFull
-from kerolox.store.pull import Got
+from kerolox.store.log.commit_log import Appended, Draft
+from kerolox.store.queue.pull import Got
 
 log = logging.getLogger(__name__)
 

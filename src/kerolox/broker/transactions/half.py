@@ -10,8 +10,8 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.properties import find, join, mark, remove
 from kerolox.message.record import encode
-from kerolox.store.commit_log import Draft
-from kerolox.store.delays import DELAY_MARK, REAL_QID_MARK, REAL_TOPIC_MARK, java_int
+from kerolox.store.delay.delays import DELAY_MARK, REAL_QID_MARK, REAL_TOPIC_MARK, java_int
+from kerolox.store.log.commit_log import Draft
 
 TRAN_MSG_MARK: Final = mark(names.TRAN_MSG)
 # The only queue that half messages wait in, and that of what became of them.

@@ -12,7 +12,7 @@ from kerolox.message import names
 from kerolox.message.message import Message
 from kerolox.message.properties import find, mark
 from kerolox.runtime.clock import Clock
-from kerolox.store.commit_log import Appended, Draft
+from kerolox.store.log.commit_log import Appended, Draft
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from kerolox.message.message import Message
 from kerolox.message.record import decode
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.service import Service
-from kerolox.store.delays import DELAY_MARK, SCHEDULE_TOPIC
+from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC
 from kerolox.store.store import Store
 from kerolox.store.timer.divert import ANY_TIMER
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kerolox.runtime.clock import Clock
-from kerolox.store.commit_log import Draft
 from kerolox.store.errors import NotStorable, StoreFull
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.store import Store
 from kerolox.store.timer.delivery import NEVER_ENTERED, Key, Timed, draft_of, key_of, restored, timed
 from kerolox.store.timer.due import Due

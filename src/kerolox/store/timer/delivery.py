@@ -10,9 +10,9 @@ from kerolox.message.message import Message
 from kerolox.message.properties import find, join, mark, remove
 from kerolox.message.record import PROPERTIES_SIZE_MAX, decode, encode
 from kerolox.message.sysflag import is_queued
-from kerolox.store.commit_log import Draft
 from kerolox.store.errors import NotStorable
-from kerolox.store.queues import check_name
+from kerolox.store.log.commit_log import Draft
+from kerolox.store.queue.queues import check_name
 from kerolox.store.timer.divert import TIMER_TOPIC
 
 # Java says so of what was never in the wheel, since its time had come when it was read.

@@ -9,7 +9,7 @@ from kerolox.message import names, sysflag
 from kerolox.message.message import Message
 from kerolox.message.properties import find, join, mark, remove
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.delays import HALF_TOPIC
+from kerolox.store.delay.delays import HALF_TOPIC
 from kerolox.store.errors import TimerIllegal, TimerRefused
 
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"

@@ -4,7 +4,7 @@ import logging
 from typing import NamedTuple
 
 from kerolox.message.tags import java_hash
-from kerolox.store.consume_queue import ConsumeQueue, Entry
+from kerolox.store.queue.consume_queue import ConsumeQueue, Entry
 from kerolox.store.store import Store
 from kerolox.store.timer.delivering import Delivering
 from kerolox.store.timer.delivery import Timed, timed

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kerolox.runtime.files import Disk
-from kerolox.store.segments import OpenFiles, Segments, Sync
+from kerolox.store.log.segments import OpenFiles, Segments, Sync
 
 UNIT = struct.Struct(">iqiqiqiiq")
 UNIT_SIZE = UNIT.size

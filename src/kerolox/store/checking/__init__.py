@@ -1,0 +1,1 @@
+"""Verifying a store, and printing what is in it."""

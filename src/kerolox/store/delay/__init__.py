@@ -1,0 +1,1 @@
+"""Delay levels: where messages wait, and when they are delivered."""

@@ -1,0 +1,457 @@
+"""One file of the key index: a hash table on disk, from the hash of a key to where its messages lie.
+
+header    int64  time of the first entry        int64  time of the last
+          int64  its physical offset            int64  its physical offset
+          int32  slots in use                   int32  number of the next entry; the first is 1
+slots     int32  number of the newest entry whose hash falls here; 0 if none does
+entries   int32  hash of `topic#key`            int64  physical offset
+          int32  seconds after the first entry  int32  number of the next older entry of this slot
+"""
+
+import struct
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Self
+
+from kerolox.runtime.files import Disk, File
+from kerolox.store.errors import StoreDamaged, SyncFailed
+from kerolox.store.log.syncing import sync_directory, sync_file
+
+HEADER = struct.Struct(">qqqqii")
+SLOT = struct.Struct(">i")
+ENTRY = struct.Struct(">iqii")
+_pack_entry = ENTRY.pack
+
+_SECONDS_MAX = 2**31 - 1
+# Slots are written by the page, and pages side by side in one write of at most this many.
+_PAGE_SLOTS = 1024
+_RUN_PAGES = 256
+# Chains are followed backwards; what lies shortly before an entry is often next, and costs nothing to read along.
+_BLOCK_ENTRIES = 4096 // ENTRY.size
+_SCAN_ENTRIES = 65536
+# Whoever follows a chain can let others have their turn after so many.
+_WALK_ENTRIES = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class IndexShape:
+    """How many slots and entries a file has (maxHashSlotNum, maxIndexNum); entry 0 is never used."""
+
+    slots: int = 5_000_000
+    entries: int = 20_000_000
+
+    @property
+    def entries_position(self) -> int:
+        return HEADER.size + self.slots * SLOT.size
+
+    @property
+    def file_size(self) -> int:
+        return self.entries_position + self.entries * ENTRY.size
+
+
+@dataclass(slots=True)
+class IndexHeader:
+    begin_timestamp: int = 0
+    end_timestamp: int = 0
+    begin_physical_offset: int = 0
+    end_physical_offset: int = 0
+    slots_used: int = 0
+    next_entry: int = 1
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        header = cls(*HEADER.unpack(data))
+        # A file that Java made and had no use for yet.
+        header.next_entry = header.next_entry or 1
+        return header
+
+    def encode(self) -> bytes:
+        return HEADER.pack(*astuple(self))
+
+    @property
+    def is_empty(self) -> bool:
+        return self.next_entry <= 1
+
+
+class WrongShape(StoreDamaged):
+    """A file of another size: the settings have changed, or it is none of ours."""
+
+
+class IndexFile:
+    """Entries are put in memory and written behind, since they can be made again from the log.
+
+    On the disk the header follows last, and only when what it speaks of is durable. After a crash it tells
+    how many entries can be trusted; the slots may then be newer than it, and `restore` makes them anew.
+    """
+
+    def __init__(self, disk: Disk, file: File, shape: IndexShape, header: IndexHeader, *, is_named: bool) -> None:
+        self.path = file.path
+        self.header = header
+        self._disk = disk
+        self._file = file
+        self._shape = shape
+        # Whether the directory is known to have the file's name for good.
+        self._is_named = is_named
+        # All slots while the file grows, in the machine's byte order; afterwards they are read from the disk.
+        self._slots: memoryview | None = None
+        self._pages_dirty: set[int] = set()
+        # Entries that are in memory only, and the number of the first of them.
+        self.pending = bytearray()
+        self._first_pending = header.next_entry
+        self._flush: FileFlush | None = None
+        self._header_flushed = replace(header)
+        # Why it can no longer be known what the disk has of this file.
+        self.failure: SyncFailed | None = None
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, disk: Disk, path: Path, shape: IndexShape) -> Self:
+        """Opens a file for reading; WrongShape or StoreDamaged if it cannot be an index of this shape."""
+        file = disk.open(path)
+        try:
+            size = file.size()
+            if size != shape.file_size:
+                raise WrongShape(
+                    f"{path} has {size} bytes, but maxHashSlotNum={shape.slots} and "
+                    f"maxIndexNum={shape.entries} make {shape.file_size}"
+                )
+            header = IndexHeader.decode(file.read(0, HEADER.size))
+            if not _is_plausible(header, shape):
+                raise StoreDamaged(f"{path} has an impossible header: {header}")
+        except BaseException:
+            file.close()
+            raise
+        return cls(disk, file, shape, header, is_named=True)
+
+    @classmethod
+    def create(cls, disk: Disk, path: Path, shape: IndexShape, header: IndexHeader) -> Self:
+        """Makes a file without entries, ready to grow; OSError, and no file, if there is no room for its slots."""
+        file = disk.open(path, create=True)
+        try:
+            # The slots are written here and there and shall not fail then; the entries take room as they come.
+            file.allocate(shape.entries_position)
+            file.truncate(shape.file_size)
+            file.write(0, header.encode())
+        except OSError:
+            file.close()
+            disk.remove(path)
+            raise
+        index_file = cls(disk, file, shape, header, is_named=False)
+        index_file._slots = _no_slots(shape)
+        return index_file
+
+    @property
+    def is_full(self) -> bool:
+        return self.header.next_entry >= self._shape.entries
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether the slots are in memory, so that keys can be put."""
+        return self._slots is not None
+
+    def grow(self) -> None:
+        """Brings the slots into memory, so that keys can be put."""
+        if self._slots is not None:
+            return
+        slots = _no_slots(self._shape)
+        size = _RUN_PAGES * _PAGE_SLOTS
+        blank = bytes(size * SLOT.size)
+        for first in range(0, self._shape.slots, size):
+            count = min(size, self._shape.slots - first)
+            data = self._file.read(HEADER.size + first * SLOT.size, count * SLOT.size)
+            if len(data) < count * SLOT.size:
+                raise StoreDamaged(f"{self.path} ended in its slots")
+            # A new file is mostly empty; memory that is never touched is not taken.
+            if data != blank[: len(data)]:
+                slots[first : first + count] = memoryview(_swapped(data)).cast("i")
+        self._slots = slots
+
+    def put(self, hashes: Sequence[int], physical_offset: int, store_timestamp: int) -> int:
+        """Enters the keys of a record, as many as there is room for, and returns how many. Offsets must not fall."""
+        return self.put_all([(key_hash, physical_offset, store_timestamp) for key_hash in hashes])
+
+    def put_all(self, entries: Sequence[tuple[int, int, int]]) -> int:
+        """The same of many records: hash, physical offset and store time of each key."""
+        header = self.header
+        slots = self._slots
+        assert slots is not None
+        first = number = header.next_entry
+        entries = entries[: self._shape.entries - number]
+        if not entries:
+            return 0
+        assert entries[0][1] >= header.end_physical_offset
+        slot_count, slots_used = self._shape.slots, header.slots_used
+        touch = self._pages_dirty.add
+        packed: list[bytes] = []
+        # The first entry counts from the end of the file before, if there is one, as Java's does.
+        begin, timestamp = header.begin_timestamp, entries[0][2]
+        seconds = _seconds(begin, timestamp)
+        for key_hash, physical_offset, store_timestamp in entries:
+            if store_timestamp != timestamp:
+                timestamp = store_timestamp
+                seconds = _seconds(begin, timestamp)
+            slot = key_hash % slot_count
+            previous = slots[slot]
+            if not 0 < previous < number:
+                previous = 0
+                slots_used += 1
+            packed.append(_pack_entry(key_hash, physical_offset, seconds, previous))
+            touch(slot // _PAGE_SLOTS)
+            slots[slot] = number
+            if number == 1:
+                header.begin_physical_offset = physical_offset
+                header.begin_timestamp = begin = timestamp
+                seconds = 0
+            number += 1
+        self.pending += b"".join(packed)
+        header.slots_used = slots_used
+        header.next_entry = number
+        header.end_physical_offset, header.end_timestamp = entries[-1][1:]
+        return number - first
+
+    def find(self, key_hash: int, count_max: int, begin_timestamp: int, end_timestamp: int) -> list[int]:
+        """Returns where messages of this hash lie, the newest first, whose second is in the span of time."""
+        found = (offset for offset in self.walk(key_hash, begin_timestamp, end_timestamp) if offset is not None)
+        return list(islice(found, max(0, count_max)))
+
+    def walk(self, key_hash: int, begin_timestamp: int, end_timestamp: int) -> Iterator[int | None]:
+        """Yields the same one by one, and None after many entries that were not asked for.
+
+        A key that is used a lot has a long chain, of which an old span of time is the far end.
+        """
+        for number, (entry_hash, physical_offset, timestamp) in enumerate(self._chain(key_hash), 1):
+            if entry_hash == key_hash and begin_timestamp <= timestamp <= end_timestamp:
+                yield physical_offset
+            if timestamp < begin_timestamp:
+                return
+            if number % _WALK_ENTRIES == 0:
+                yield None
+
+    def has(self, key_hash: int, physical_offset: int) -> bool:
+        """Returns whether this very entry is there; only those at that offset or after it are looked at."""
+        for entry_hash, entry_offset, _ in self._chain(key_hash):
+            if entry_offset < physical_offset:
+                return False
+            if entry_hash == key_hash and entry_offset == physical_offset:
+                return True
+        return False
+
+    def _chain(self, key_hash: int) -> Iterator[tuple[int, int, int]]:
+        """Yields hash, physical offset and time of the entries of a slot, from the newest on."""
+        slot = key_hash % self._shape.slots
+        if self._slots is not None:
+            number: int = self._slots[slot]
+        else:
+            data = self._file.read(HEADER.size + slot * SLOT.size, SLOT.size)
+            number = SLOT.unpack(data)[0] if len(data) == SLOT.size else 0
+        begin_timestamp = self.header.begin_timestamp
+        limit = self.header.next_entry
+        block = b""
+        block_first = limit
+        # Each is older than the one before it: a chain that says otherwise is broken and ends there.
+        while 0 < number < limit:
+            if number >= self._first_pending:
+                entry = ENTRY.unpack_from(self.pending, (number - self._first_pending) * ENTRY.size)
+            else:
+                if number < block_first:
+                    if self._is_closed:
+                        # It was deleted while somebody followed the chain.
+                        return
+                    block_first = max(1, number - _BLOCK_ENTRIES + 1)
+                    block = self._read_entries(block_first, number + 1)
+                    if not block:
+                        return
+                entry = ENTRY.unpack_from(block, (number - block_first) * ENTRY.size)
+            entry_hash, physical_offset, seconds, previous = entry
+            if seconds < 0:
+                return
+            yield entry_hash, physical_offset, begin_timestamp + seconds * 1000
+            limit = number
+            number = previous
+
+    def flush(self) -> "FileFlush | None":
+        """Writes the entries and returns what is left to be done to make them durable; None if nothing is.
+
+        One at a time: the last must have ended before the next is asked for.
+        """
+        self.write_entries()
+        if self._flush is not None and not self._flush.is_done:
+            self._pages_dirty |= self._flush.pages
+        elif not self._pages_dirty and self.header == self._header_flushed:
+            return None
+        self._flush = FileFlush(self, replace(self.header), frozenset(self._pages_dirty))
+        self._pages_dirty = set()
+        return self._flush
+
+    def write_entries(self) -> None:
+        """Writes the entries that are in memory only; if that fails they stay there."""
+        if self.pending:
+            position = self._shape.entries_position + self._first_pending * ENTRY.size
+            self._file.write(position, bytes(self.pending))
+            self._first_pending += len(self.pending) // ENTRY.size
+            self.pending = bytearray()
+
+    def write_slots(self, pages: frozenset[int]) -> None:
+        slots = self._slots
+        assert slots is not None
+        for first_page, end_page in _runs(pages):
+            first = first_page * _PAGE_SLOTS
+            data = slots[first : min(end_page * _PAGE_SLOTS, self._shape.slots)].tobytes()
+            self._file.write(HEADER.size + first * SLOT.size, _swapped(data))
+
+    def sync(self, header: IndexHeader) -> None:
+        """Makes what was written durable, then the header that tells of it; SyncFailed, for good, if it may not be."""
+        try:
+            if not self._is_named:
+                sync_directory(self._disk, self.path.parent)
+                self._is_named = True
+            sync_file(self._file)
+            self._file.write(0, header.encode())
+            sync_file(self._file)
+        except SyncFailed as failure:
+            self.failure = failure
+            raise
+        self._header_flushed = header
+
+    def seal(self) -> bool:
+        """Lets go of the slots once all is flushed; returns whether it was."""
+        if self._pages_dirty or self.pending or self.header != self._header_flushed:
+            return False
+        self._slots = None
+        return True
+
+    def restore(self) -> None:
+        """Makes the slots anew from the entries; StoreDamaged if these are not what the header tells of."""
+        self.write_entries()
+        slots = _no_slots(self._shape)
+        slot_count = self._shape.slots
+        slots_used = 0
+        offset = self.header.begin_physical_offset
+        number = 1
+        for data in self._written():
+            for key_hash, physical_offset, seconds, previous in ENTRY.iter_unpack(data):
+                slot = key_hash % slot_count
+                # Pages that never reached the disk are zeros.
+                if (
+                    previous != slots[slot]
+                    or physical_offset < offset
+                    or key_hash < 0
+                    or seconds < 0
+                    or not (key_hash or physical_offset)
+                ):
+                    raise StoreDamaged(f"entry {number} of {self.path} does not follow from those before it")
+                if not previous:
+                    slots_used += 1
+                slots[slot] = number
+                offset = physical_offset
+                number += 1
+        if number != self.header.next_entry or offset != self.header.end_physical_offset:
+            raise StoreDamaged(f"{self.path} has not the entries of which its header tells: {self.header}")
+        self.header.slots_used = slots_used
+        self._slots = slots
+        self._pages_dirty = set(range(-(-slot_count // _PAGE_SLOTS)))
+
+    def cut(self, physical_offset: int) -> None:
+        """Forgets the entries at this offset and after it; there must be some before it."""
+        self.write_entries()
+        header = self.header
+        low, high = 1, header.next_entry
+        while low < high:
+            middle = (low + high) // 2
+            if self._entry(middle)[1] < physical_offset:
+                low = middle + 1
+            else:
+                high = middle
+        assert low > 1
+        header.next_entry = self._first_pending = low
+        _, header.end_physical_offset, seconds, _ = self._entry(low - 1)
+        header.end_timestamp = header.begin_timestamp + (seconds * 1000 if low > 2 else 0)
+        self.restore()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._file.close()
+
+    def remove(self) -> None:
+        self.close()
+        self._disk.remove(self.path)
+
+    def _entry(self, number: int) -> tuple[int, int, int, int]:
+        data = self._read_entries(number, number + 1)
+        if not data:
+            raise StoreDamaged(f"{self.path} ended before its entry {number}")
+        key_hash, physical_offset, seconds, previous = ENTRY.unpack(data)
+        return key_hash, physical_offset, seconds, previous
+
+    def _written(self) -> Iterator[bytes]:
+        for first in range(1, self._first_pending, _SCAN_ENTRIES):
+            yield self._read_entries(first, min(first + _SCAN_ENTRIES, self._first_pending))
+
+    def _read_entries(self, first: int, end: int) -> bytes:
+        """Returns entries that were written, all of them or none."""
+        size = (end - first) * ENTRY.size
+        data = self._file.read(self._shape.entries_position + first * ENTRY.size, size)
+        return data if len(data) == size else b""
+
+
+class FileFlush:
+    """What makes a file durable once its entries are written. It may run in a thread while more keys are put."""
+
+    def __init__(self, file: IndexFile, header: IndexHeader, pages: frozenset[int]) -> None:
+        self._file = file
+        self._header = header
+        self.pages = pages
+        self.is_done = False
+
+    def run(self) -> None:
+        """Returns when all is durable; OSError, and the next flush does it again, or SyncFailed, and none does."""
+        if self._file.failure is not None:
+            raise self._file.failure
+        self._file.write_slots(self.pages)
+        self._file.sync(self._header)
+        self.is_done = True
+
+
+def _seconds(begin_timestamp: int, timestamp: int) -> int:
+    """Returns the time of an entry as the file has it."""
+    if not 0 < begin_timestamp < timestamp:
+        return 0
+    return min((timestamp - begin_timestamp) // 1000, _SECONDS_MAX)
+
+
+def _is_plausible(header: IndexHeader, shape: IndexShape) -> bool:
+    return (
+        1 <= header.next_entry <= shape.entries
+        and 0 <= header.begin_physical_offset <= header.end_physical_offset
+        and header.slots_used >= 0
+    )
+
+
+def _no_slots(shape: IndexShape) -> memoryview:
+    return memoryview(bytearray(shape.slots * SLOT.size)).cast("i")
+
+
+def _swapped(data: bytes) -> bytes:
+    """Returns slots in the file's byte order from those in the machine's, or the other way round."""
+    if sys.byteorder == "big":
+        return data
+    slots = array("i", data)
+    slots.byteswap()
+    return slots.tobytes()
+
+
+def _runs(pages: frozenset[int]) -> Iterator[tuple[int, int]]:
+    """Yields the pages that lie side by side as first and end, in pieces of bounded size."""
+    first = end = -1
+    for page in sorted(pages):
+        if page != end or end - first >= _RUN_PAGES:
+            if first >= 0:
+                yield first, end
+            first = page
+        end = page + 1
+    if first >= 0:
+        yield first, end

@@ -1,0 +1,366 @@
+"""The key index: where in the log the messages with a certain key lie."""
+
+import asyncio
+import functools
+import logging
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import takewhile
+from pathlib import Path
+from typing import TypeAlias
+
+from kerolox.message.tags import key_hash
+from kerolox.runtime.clock import Clock
+from kerolox.runtime.files import Disk
+from kerolox.store.errors import StoreDamaged, SyncFailed
+from kerolox.store.keys.index_file import ENTRY, HEADER, FileFlush, IndexFile, IndexHeader, IndexShape, WrongShape
+
+log = logging.getLogger(__name__)
+
+# Topic, keys, physical offset and store time of a record.
+Put: TypeAlias = tuple[str, Sequence[bytes], int, int]
+
+_NAME_DIGITS = 17
+_TAG_MARK = b"T#"
+# There are few tags, and each comes often.
+_tag_hash = functools.lru_cache(maxsize=8192)(key_hash)
+_CACHED_SIZE_MAX = 64
+
+
+def tag_key(tag: bytes) -> bytes:
+    """Returns the key under which the messages with a tag are entered since 5.5: `topic#T#tag`."""
+    return _TAG_MARK + tag
+
+
+class KeyIndex:
+    """Files of one shape, each named after the time at which it was made; the newest of them grows.
+
+    What is put is in memory at first: about `pending_max` entries, and all slots of the newest file.
+    """
+
+    def __init__(
+        self, disk: Disk, directory: Path, clock: Clock, *, shape: IndexShape | None = None, pending_max: int = 16384
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._clock = clock
+        self._shape = shape or IndexShape()
+        self._pending_size_max = pending_max * ENTRY.size
+        self._files: list[IndexFile] = []
+        # Why it can no longer be known what is durable; no flush succeeds then.
+        self.failure: SyncFailed | None = None
+
+    def load(self, checkpoint_timestamp: int | None = None) -> list[str]:
+        """Opens the files that are there, and returns what was wrong with those it dropped.
+
+        After an unclean stop `checkpoint_timestamp` says up to when the index was known to be durable. Java then
+        drops what is newer. Here it is read through, and so is the last file, whose slots may be ahead of its header.
+
+        From the first file that cannot be trusted on, all are dropped: the log has to be dispatched again from
+        `end_physical_offset`. But WrongShape is raised if a file has another size, for then none would be left.
+        """
+        damage = self._open_all()
+        if checkpoint_timestamp is not None:
+            damage = self._restore(checkpoint_timestamp) or damage
+        if self._files:
+            self._files[-1].grow()
+        for reason in damage:
+            log.error("key index: %s; it is made again from the log", reason)
+        return damage
+
+    @property
+    def paths(self) -> list[Path]:
+        return [file.path for file in self._files]
+
+    @property
+    def end_physical_offset(self) -> int:
+        """Records before this offset are in the index; the one at it may be, or a part of its keys."""
+        return self._files[-1].header.end_physical_offset if self._files else 0
+
+    @property
+    def sealed_offset(self) -> int:
+        """How far the index goes, as a seal has it: 0 if it has no file at all."""
+        return self.end_physical_offset + 1 if self._files else 0
+
+    @property
+    def end_timestamp(self) -> int:
+        """The store time of the last record that is in the index; 0 if there is none."""
+        return self._files[-1].header.end_timestamp if self._files else 0
+
+    def put(self, topic: str, keys: Sequence[bytes], physical_offset: int, store_timestamp: int) -> None:
+        """Enters all keys of a record, unless it was entered before.
+
+        On OSError some of them may have been entered; putting the record again enters the others.
+        """
+        if not keys:
+            return
+        hashes = [key_hash(topic, key) for key in keys]
+        if self._files:
+            file = self._files[-1]
+            end_offset = file.header.end_physical_offset
+            if physical_offset <= end_offset:
+                if physical_offset < end_offset:
+                    return
+                hashes = [hashed for hashed in hashes if not self._has(hashed, physical_offset)]
+            if len(file.pending) >= self._pending_size_max:
+                file.write_entries()
+        else:
+            file = self._roll()
+        count = file.put(hashes, physical_offset, store_timestamp)
+        while count < len(hashes):
+            file = self._roll()
+            count += file.put(hashes[count:], physical_offset, store_timestamp)
+
+    def put_all(self, puts: Sequence[Put]) -> None:
+        """The same of many records, in the order in which they lie in the log."""
+        end_offset = self.end_physical_offset if self._files else -1
+        entries: list[tuple[int, int, int]] = []
+        for topic, keys, physical_offset, store_timestamp in puts:
+            if physical_offset > end_offset:
+                for key in keys:
+                    is_tag = key.startswith(_TAG_MARK) and len(key) <= _CACHED_SIZE_MAX
+                    hashed = _tag_hash(topic, key) if is_tag else key_hash(topic, key)
+                    entries.append((hashed, physical_offset, store_timestamp))
+            elif physical_offset == end_offset:
+                self.put(topic, keys, physical_offset, store_timestamp)
+        count = 0
+        while count < len(entries):
+            file = self._files[-1] if self._files else self._roll()
+            if file.is_full:
+                file = self._roll()
+            if len(file.pending) >= self._pending_size_max:
+                file.write_entries()
+            count += file.put_all(entries[count:] if count else entries)
+
+    def query(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> list[int]:
+        """Returns where the newest records with this key lie, at most so many and the newest first.
+
+        Only hashes are compared, so that records with other keys may be among them; and times only by the second.
+        """
+        walk = self.walk(topic, key, count_max, begin_timestamp, end_timestamp)
+        return [offset for offset in walk if offset is not None]
+
+    async def search(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> list[int]:
+        """Returns the same, and lets others have their turn while it looks for it."""
+        found: list[int] = []
+        for offset in self.walk(topic, key, count_max, begin_timestamp, end_timestamp):
+            if offset is None:
+                await asyncio.sleep(0)
+            else:
+                found.append(offset)
+        return found
+
+    def walk(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> Iterator[int | None]:
+        """Yields the same one by one, and None where others should have their turn; files may be deleted then."""
+        hashed = key_hash(topic, key)
+        left = count_max
+        for file in self._files[::-1]:
+            if left <= 0:
+                return
+            header = file.header
+            if _may_hold(header, begin_timestamp, end_timestamp):
+                for offset in file.walk(hashed, begin_timestamp, end_timestamp):
+                    yield offset
+                    if offset is not None:
+                        left -= 1
+                        if left == 0:
+                            return
+            if header.begin_timestamp < begin_timestamp:
+                return
+
+    def flush(self) -> "IndexFlush":
+        """Writes all entries, and returns what is left to be done to make the index durable.
+
+        It may be run in a thread, one at a time, while more keys are put, but no file is deleted, cut or closed.
+        """
+        flushes: list[FileFlush] = []
+        for file in self._files:
+            if file.is_growing:
+                flush = file.flush()
+                if flush is not None:
+                    flushes.append(flush)
+                elif file is not self._files[-1]:
+                    file.seal()
+        return IndexFlush(self, flushes, self.end_timestamp)
+
+    def delete_before(self, physical_offset: int) -> int:
+        """Removes the files whose records all lie before this offset, but never the last; returns how many.
+
+        May block.
+        """
+        return self.detach_before(physical_offset).run()
+
+    def detach_before(self, physical_offset: int) -> "IndexRemoval":
+        """Forgets the same files, and returns what removes them, in a thread if need be."""
+        count = 0
+        while count < len(self._files) - 1 and self._files[count].header.end_physical_offset < physical_offset:
+            count += 1
+        removal = IndexRemoval(self._files[:count], self._disk, self._directory)
+        del self._files[:count]
+        return removal
+
+    def cut(self, physical_offset: int) -> None:
+        """Forgets, for good, the records at this offset and after it: the log has lost them. May block."""
+        kept = [file for file in self._files if file.header.begin_physical_offset < physical_offset]
+        self._keep(len(kept))
+        if self._files and self.end_physical_offset >= physical_offset:
+            try:
+                self._files[-1].cut(physical_offset)
+            except StoreDamaged as error:
+                log.error("key index: %s; it is made again from the log", error)
+                self._keep(len(self._files) - 1)
+        if self._files:
+            # It may have been full for long.
+            self._files[-1].grow()
+        self.flush().run()
+
+    def close(self) -> None:
+        """Makes everything durable and closes the files. May block."""
+        try:
+            self.flush().run()
+        finally:
+            self._close_all()
+
+    def _has(self, hashed: int, physical_offset: int) -> bool:
+        # A record's keys may be in two files, if the first of them became full.
+        files = takewhile(lambda file: file.header.end_physical_offset >= physical_offset, reversed(self._files))
+        return any(file.has(hashed, physical_offset) for file in files)
+
+    def _roll(self) -> IndexFile:
+        header = IndexHeader()
+        if self._files:
+            full = self._files[-1]
+            full.write_entries()
+            header.begin_timestamp = header.end_timestamp = full.header.end_timestamp
+            header.begin_physical_offset = header.end_physical_offset = full.header.end_physical_offset
+        else:
+            self._disk.make_directory(self._directory)
+            self._disk.sync(self._directory.parent)
+        file = IndexFile.create(self._disk, self._next_path(), self._shape, header)
+        self._files.append(file)
+        log.info("key index goes on in %s", file.path)
+        return file
+
+    def _next_path(self) -> Path:
+        seconds, millis = divmod(self._clock.millis(), 1000)
+        name = int(f"{datetime.fromtimestamp(seconds):%Y%m%d%H%M%S}{millis:03d}")
+        if self._files:
+            # Local time is turned back every autumn, but the newest file is the one whose name is the greatest.
+            name = max(name, int(self._files[-1].path.name) + 1)
+        return self._directory / f"{name:0{_NAME_DIGITS}d}"
+
+    def _open_all(self) -> list[str]:
+        """Opens the files up to the first that is damaged, and removes the others; returns what is wrong with it."""
+        damage: list[str] = []
+        for name in self._disk.names(self._directory):
+            if len(name) != _NAME_DIGITS or not name.isdigit():
+                continue
+            path = self._directory / name
+            try:
+                if damage:
+                    self._disk.remove(path)
+                elif self._has_entries(path):
+                    self._files.append(IndexFile.open(self._disk, path, self._shape))
+                else:
+                    # Made, and then the machine stopped; or the log had no keys.
+                    self._disk.remove(path)
+            except WrongShape:
+                self._close_all()
+                raise
+            except StoreDamaged as error:
+                damage.append(str(error))
+                self._disk.remove(path)
+        # Java names files by local time, too, and lets them be out of order.
+        self._files.sort(key=lambda file: (file.header.begin_physical_offset, file.header.end_physical_offset))
+        return damage
+
+    def _has_entries(self, path: Path) -> bool:
+        file = self._disk.open(path)
+        try:
+            header = file.read(0, HEADER.size)
+        finally:
+            file.close()
+        return any(header) and not (len(header) == HEADER.size and IndexHeader.decode(header).is_empty)
+
+    def _restore(self, checkpoint_timestamp: int) -> list[str]:
+        for index, file in enumerate(self._files):
+            if file is self._files[-1] or file.header.end_timestamp > checkpoint_timestamp:
+                try:
+                    file.restore()
+                except StoreDamaged as error:
+                    self._keep(index)
+                    return [str(error)]
+        return []
+
+    def _keep(self, count: int) -> None:
+        """Removes all but the first so many files, the newest first."""
+        while len(self._files) > count:
+            self._files.pop().remove()
+            self._disk.sync(self._directory)
+
+    def _close_all(self) -> None:
+        while self._files:
+            self._files.pop().close()
+
+
+def _may_hold(header: IndexHeader, begin_timestamp: int, end_timestamp: int) -> bool:
+    # If the clock went back a file ends before it begins; then Java's three ways to overlap are not the usual two.
+    return (
+        (begin_timestamp < header.begin_timestamp and end_timestamp > header.end_timestamp)
+        or header.begin_timestamp <= begin_timestamp <= header.end_timestamp
+        or header.begin_timestamp <= end_timestamp <= header.end_timestamp
+    )
+
+
+class IndexRemoval:
+    """Removes files of the index. Those that could not be removed are found again by the next start."""
+
+    def __init__(self, files: list[IndexFile], disk: Disk, directory: Path) -> None:
+        self._files = files
+        self._disk = disk
+        self._directory = directory
+
+    def run(self) -> int:
+        """Returns how many were removed; OSError if one could not be."""
+        failures: list[OSError] = []
+        for file in self._files:
+            try:
+                file.remove()
+            except OSError as error:
+                failures.append(error)
+        if self._files:
+            self._disk.sync(self._directory)
+        if failures:
+            raise failures[0]
+        return len(self._files)
+
+
+class IndexFlush:
+    """What makes the index durable once its entries are written."""
+
+    def __init__(self, index: KeyIndex, flushes: list[FileFlush], end_timestamp: int) -> None:
+        self._index = index
+        self._flushes = flushes
+        self._end_timestamp = end_timestamp
+
+    def run(self) -> int:
+        """Returns up to when the index is durable then, for the checkpoint; OSError if it is not.
+
+        SyncFailed if that cannot be known any more, now and at every later flush: a second sync would succeed and
+        mean nothing.
+        """
+        if self._index.failure is not None:
+            raise self._index.failure
+        try:
+            for flush in self._flushes:
+                flush.run()
+        except SyncFailed as failure:
+            self._index.failure = failure
+            raise
+        return self._end_timestamp

@@ -1,0 +1,181 @@
+"""The records of the commit log, by where they lie."""
+
+import struct
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from kerolox.message.record import HOSTS_AT, MAGIC_V1, MAGIC_V2
+from kerolox.store.errors import StoreError
+from kerolox.store.log.commit_log import CommitLog
+from kerolox.store.log.scan import Damage
+
+# Size, magic and physical offset of a record.
+_HEAD = struct.Struct(">II20xq")
+_HEAD_SIZE = _HEAD.size
+_unpack_head = _HEAD.unpack_from
+_MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
+# The store time follows the host of the producer, which is longer with IPv6.
+_TIME = struct.Struct(">q")
+_TIME_AT = (56, 68)
+_TIMED_HEAD_SIZE = 76
+# Records so far from each other are still read at once, since a read costs more than such a gap.
+_GAP_MAX = 4096
+_SPAN_MAX = 1024 * 1024
+
+Run = bytes | memoryview
+
+
+class Gathered(msgspec.Struct):
+    """Records as they lie in the log, those side by side in one piece."""
+
+    runs: list[Run] = []
+    count: int = 0
+    size: int = 0
+    # Where the last lay that was not there, and the last that was not wanted.
+    missing_offset: int = -1
+    refused_offset: int = -1
+
+
+class Records:
+    """Plain functions; StoreError where the disk does not give what it should."""
+
+    def __init__(self, commit_log: CommitLog) -> None:
+        self._log = commit_log
+        # Ranges of the log that hold no record; nothing of them is served.
+        self.damages: list[Damage] = []
+
+    @property
+    def first_offset(self) -> int:
+        return self._log.first_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def size_max(self) -> int:
+        """No record is larger."""
+        return self._log.draft_size_max
+
+    def at(self, physical_offset: int, size: int) -> bytes | None:
+        """Returns the bytes of a record, or None if the log no longer has it, or never had, or it is damaged."""
+        if size > _SPAN_MAX and self.size_at(physical_offset) != size:
+            return None
+        record = self.read(physical_offset, size)
+        return record if self._is_record(record, 0, physical_offset, size) else None
+
+    def size_at(self, physical_offset: int) -> int:
+        """Returns the size that the record at an offset says it has; 0 if there is none."""
+        return int.from_bytes(self.read(physical_offset, 4))
+
+    def store_time(self, physical_offset: int) -> int | None:
+        """Returns when the record at an offset was stored, or None if there is none."""
+        head = self.read(physical_offset, _TIMED_HEAD_SIZE)
+        if len(head) < _TIMED_HEAD_SIZE:
+            return None
+        size, magic, said_offset = _unpack_head(head)
+        if magic not in _MAGICS or said_offset != physical_offset or self._is_damaged(physical_offset, size):
+            return None
+        time: int = _TIME.unpack_from(head, _TIME_AT[head[HOSTS_AT] >> 4 & 1])[0]
+        return time
+
+    def gather(
+        self, found: Gathered, places: Sequence[tuple[int, int]], wants: Callable[[bytes], bool] | None = None
+    ) -> None:
+        """Adds to `found` the records at these offsets, of these sizes; with as few reads as it takes.
+
+        What is not there is left out, and so is what is not wanted.
+        """
+        first, count, read, runs = 0, len(places), self.read, found.runs
+        is_plain = wants is None and not self.damages
+        while first < count:
+            start, size = places[first]
+            end = start + size
+            last = first + 1
+            if last < count and 0 <= places[last][0] - end <= _GAP_MAX:
+                end, last = self._span(places, first)
+            elif is_plain and size <= _SPAN_MAX:
+                # Most records of a store with many queues lie by themselves.
+                data = read(start, size)
+                if len(data) == size >= _HEAD_SIZE and _unpack_head(data) == (size, MAGIC_V1, start):
+                    runs.append(data)
+                    found.count += 1
+                    found.size += size
+                    first = last
+                    continue
+            is_doubtful = end - start > _SPAN_MAX and self.size_at(start) != end - start
+            data = b"" if is_doubtful else read(start, end - start)
+            self._cut(found, data, start, places[first:last], wants)
+            first = last
+
+    def _span(self, places: Sequence[tuple[int, int]], first: int) -> tuple[int, int]:
+        """Returns up to where, and up to which place, it is worth reading at once from the first on."""
+        start, size = places[first]
+        end, limit = start + size, min(self._log.next_file(start), start + _SPAN_MAX)
+        for last in range(first + 1, len(places)):
+            offset, size = places[last]
+            if not 0 <= offset - end <= _GAP_MAX or offset + size > limit:
+                return end, last
+            end = offset + size
+        return end, len(places)
+
+    def _cut(
+        self,
+        found: Gathered,
+        data: bytes,
+        start: int,
+        places: Sequence[tuple[int, int]],
+        wants: Callable[[bytes], bool] | None,
+    ) -> None:
+        """Adds the records of a span, as slices of it."""
+        run_at = run_end = 0
+        has_damages, end = bool(self.damages), len(data)
+        for offset, size in places:
+            at = offset - start
+            is_whole = _HEAD_SIZE <= size <= end - at
+            is_usual = is_whole and _unpack_head(data, at) == (size, MAGIC_V1, offset)
+            if (has_damages or not is_usual) and not self._is_record(data, at, offset, size):
+                found.missing_offset = offset
+                continue
+            if wants is not None and not wants(data[at : at + size]):
+                found.refused_offset = offset
+                continue
+            if at != run_end:
+                if run_end > run_at:
+                    found.runs.append(memoryview(data)[run_at:run_end])
+                run_at = at
+            run_end = at + size
+            found.count += 1
+            found.size += size
+        if run_end > run_at:
+            found.runs.append(data if run_end - run_at == len(data) else memoryview(data)[run_at:run_end])
+
+    def _is_record(self, data: bytes, at: int, physical_offset: int, size: int) -> bool:
+        """Whether a whole record stands at `at` that says itself that it lies where it does."""
+        if size < _HEAD_SIZE or at + size > len(data):
+            return False
+        said_size, magic, said_offset = _unpack_head(data, at)
+        if said_size != size or said_offset != physical_offset or magic not in _MAGICS:
+            return False
+        return not (self.damages and self._is_damaged(physical_offset, size))
+
+    def _is_damaged(self, start: int, size: int) -> bool:
+        return any(damage.offset < start + size and start < damage.end_offset for damage in self.damages)
+
+    def read(self, physical_offset: int, size: int) -> bytes:
+        """Returns at most `size` bytes of the log, and none of what it no longer has."""
+        try:
+            return self._log.read(physical_offset, size)
+        except OSError as error:
+            raise StoreError(f"the commit log could not be read at {physical_offset}: {error}") from error
+
+
+def cut_records(run: Run) -> list[bytes]:
+    """Returns the records of a run, each by itself."""
+    records, at = [], 0
+    while at < len(run):
+        size = int.from_bytes(run[at : at + 4])
+        records.append(bytes(run[at : at + size]))
+        at += size
+    return records

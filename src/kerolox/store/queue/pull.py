@@ -1,0 +1,168 @@
+"""Reads a queue as consumers do: some records from an offset on, within bounds."""
+
+import os
+from collections.abc import Callable, Iterator
+from enum import Enum
+from itertools import chain
+
+import msgspec
+
+from kerolox.store.configuration import StoreConfig
+from kerolox.store.errors import StoreError
+from kerolox.store.log.records import Gathered, Records, Run, cut_records
+from kerolox.store.queue.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
+from kerolox.store.queue.queue_ext import ADDRESS_MAX, ExtUnit, valid_tags_code
+
+# What any pull may carry, whatever it asks for.
+PULL_SIZE_MAX = 128 * 1024 * 1024
+_PULL_SIZE_MIN = 100
+
+# Judges a message by its tags code, None if that is not known, and by what else the queue has of it.
+Matches = Callable[[int | None, ExtUnit | None], bool]
+# Judges it by the bytes of its record.
+Wants = Callable[[bytes], bool]
+
+
+class GetStatus(Enum):
+    """What came of reading a queue, under the names Java gives it."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    # Said by a broker whose group was told to go on elsewhere.
+    OFFSET_RESET = "OFFSET_RESET"
+
+
+class Got(msgspec.Struct, frozen=True, gc=False):
+    """Records as they lie in the log, and where to go on reading.
+
+    `runs` joined are all records, one after the other; `records` are the same, each by itself.
+    """
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    runs: list[Run] = []
+    count: int = 0
+    size: int = 0
+    # What was read is so old that a replica should rather serve it.
+    suggests_slave: bool = False
+
+    @property
+    def records(self) -> list[bytes]:
+        return [record for run in self.runs for record in cut_records(run)]
+
+
+class PullBounds(msgspec.Struct, frozen=True):
+    """How much a pull may carry: messages and bytes, of what is in memory and of what is not."""
+
+    in_memory: tuple[int, int] = (32, 256 * 1024)
+    on_disk: tuple[int, int] = (8, 64 * 1024)
+    # So much of the log's end is taken to be in memory.
+    memory_size: int = 2**62
+    # So many entries are looked through for messages that match.
+    entries_max: int = 800
+
+
+def bounds_of(config: StoreConfig, physical_memory: int | None = None) -> PullBounds:
+    """Returns what the configuration allows, on a machine of this much memory; on this one if it is not said."""
+    if physical_memory is None:
+        physical_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return PullBounds(
+        (config.max_transfer_count_on_message_in_memory, config.max_transfer_bytes_on_message_in_memory),
+        (config.max_transfer_count_on_message_in_disk, config.max_transfer_bytes_on_message_in_disk),
+        int(physical_memory * (config.access_message_in_memory_max_ratio / 100)),
+        -(-config.max_filter_message_size // ENTRY_SIZE),
+    )
+
+
+def pull(
+    records: Records,
+    queue: ConsumeQueue,
+    queue_offset: int,
+    *,
+    bounds: PullBounds,
+    count_max: int,
+    bytes_max: int,
+    matches: Matches | None,
+    wants: Wants | None,
+) -> Got:
+    """Returns records from `queue_offset` on, which must be one of the queue's; the first that is found always fits."""
+    low, high = queue.min_offset, queue.max_offset
+    first, end, size_max = records.first_offset, records.end_offset, records.size_max
+    bytes_max = max(_PULL_SIZE_MIN, min(bytes_max, PULL_SIZE_MAX))
+    in_memory = min(count_max, bounds.in_memory[0]), min(bytes_max, bounds.in_memory[1])
+    on_disk = min(count_max, bounds.on_disk[0]), min(bytes_max, bounds.on_disk[1])
+    on_disk_before = end - bounds.memory_size
+    entries_max = min(high - queue_offset, max(bounds.entries_max, count_max))
+    step = entries_max if matches or wants else max(in_memory[0] + 1, 1)
+
+    found = Gathered([])
+    places: list[tuple[int, int]] = []
+    # Of those found, and of those that are likely to be.
+    count = size = 0
+    next_offset, last = queue_offset, 0
+    missing_offset = refused_offset = -1
+    for physical_offset, length, tags_code in _entries(queue, queue_offset, entries_max, step):
+        if count:
+            most, most_bytes = in_memory if physical_offset >= on_disk_before else on_disk
+            if count >= most or size + length > most_bytes:
+                records.gather(found, places, wants)
+                places, count, size = [], found.count, found.size
+                # If some were not there, there is room again.
+                if count and (count >= most or size + length > most_bytes):
+                    break
+        next_offset += 1
+        last = physical_offset
+        if matches is not None:
+            known: int | None = tags_code
+            unit = None
+            if tags_code <= ADDRESS_MAX:
+                known, unit = valid_tags_code(queue, tags_code)
+            if not matches(known, unit):
+                refused_offset = physical_offset
+                continue
+        # No record is as large as a file: it is a filler, or nonsense.
+        if physical_offset < first or length > size_max:
+            missing_offset = physical_offset
+            continue
+        places.append((physical_offset, length))
+        count += 1
+        size += length
+    records.gather(found, places, wants)
+    suggests_slave = end - last > bounds.memory_size
+    if found.count:
+        return Got(
+            GetStatus.FOUND, next_offset, low, high, found.runs, found.count, found.size, suggests_slave=suggests_slave
+        )
+    status = GetStatus.NO_MATCHED_MESSAGE
+    if next_offset == queue_offset:
+        status, next_offset = GetStatus.OFFSET_FOUND_NULL, queue.next_file(queue_offset)
+    elif max(missing_offset, found.missing_offset) > max(refused_offset, found.refused_offset):
+        status = GetStatus.MESSAGE_WAS_REMOVING
+    return Got(status, next_offset, low, high, suggests_slave=suggests_slave)
+
+
+def _entries(queue: ConsumeQueue, queue_offset: int, count: int, step: int) -> Iterator[tuple[int, int, int]]:
+    """Yields entries without making objects of them; they are read so many at a time."""
+    return chain.from_iterable(ENTRY.iter_unpack(data) for data in _blocks(queue, queue_offset, count, step))
+
+
+def _blocks(queue: ConsumeQueue, queue_offset: int, count: int, step: int) -> Iterator[bytes]:
+    end = queue_offset + count
+    while queue_offset < end:
+        try:
+            data = queue.read(queue_offset, min(step, end - queue_offset))
+        except OSError as error:
+            raise StoreError(f"a consume queue could not be read: {error}") from error
+        if not data:
+            return
+        yield data
+        queue_offset += len(data) // ENTRY_SIZE

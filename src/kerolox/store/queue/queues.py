@@ -1,0 +1,136 @@
+"""All consume queues, by topic and number."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kerolox.store.errors import NotStorable
+from kerolox.store.log.segments import OpenFiles, Segments
+from kerolox.store.queue.consume_queue import ENTRY_SIZE, Backlog, ConsumeQueue
+from kerolox.store.queue.queue_ext import ExtendedQueue, QueueExt
+
+TOPIC_LENGTH_MAX = 255
+
+# What is in the name of a directory that was a queue's.
+_DELETED_MARK = ".deleted-"
+
+
+class Queues:
+    """Made on demand, each in a directory of its own: `<topic>/<queue id>`."""
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        directory: Path,
+        segment_size: int,
+        *,
+        ext_directory: Path | None = None,
+        ext_segment_size: int = 48 * 1024 * 1024,
+    ) -> None:
+        assert segment_size % ENTRY_SIZE == 0
+        # Where the queues' units lie, if they have any.
+        self._ext_directory = ext_directory
+        self._ext_segment_size = ext_segment_size
+        self._files = files
+        self._directory = directory
+        self._segment_size = segment_size
+        self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self.backlog = Backlog()
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        return iter(self._queues.values())
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def load(self) -> None:
+        """Opens the queues that are there, and removes what is left of those that were deleted."""
+        disk = self._files.disk
+        for topic in disk.names(self._directory):
+            left = []
+            for number in disk.names(self._directory / topic):
+                if number.isdigit():
+                    queue = self._queues[topic, int(number)] = self._new(topic, int(number))
+                    queue.load()
+                elif _DELETED_MARK in number:
+                    left.append(self._directory / topic / number)
+            # What cannot be removed now is nobody's, and can stay.
+            with contextlib.suppress(OSError):
+                self.sweep(left)
+
+    def items(self) -> Iterator[tuple[tuple[str, int], ConsumeQueue]]:
+        yield from self._queues.items()
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        return self._queues.get((topic, queue_id))
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """Returns the queue, making it if there is none; NotStorable if its name could not be a directory's."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            check_name(topic, queue_id)
+            queue = self._queues[topic, queue_id] = self._new(topic, queue_id)
+        return queue
+
+    def detach(self, topic: str, queue_id: int, end_offset: int) -> Path | None:
+        """Forgets a queue; its directory gets a name that no start takes for a queue's, and which is returned.
+
+        None if it had no directory. OSError, and the queue is still there, if it cannot be renamed.
+        """
+        directory = self._directory / topic / str(queue_id)
+        renamed: Path | None = directory.with_name(f"{queue_id}{_DELETED_MARK}{end_offset}")
+        assert renamed is not None
+        try:
+            self._files.disk.rename(directory, renamed)
+        except FileNotFoundError:
+            renamed = None
+        queue = self._queues.pop((topic, queue_id), None)
+        if queue is not None:
+            queue.forget()
+            self.backlog.forget(queue)
+        return renamed
+
+    def sweep(self, directories: Sequence[Path]) -> None:
+        """Removes the directories of queues that were detached, and those of topics with no other. May block."""
+        disk = self._files.disk
+        topics = sorted({directory.parent for directory in directories})
+        for topic in topics:
+            # Else a power cut could bring a part of a queue back.
+            disk.sync(topic)
+        for directory in directories:
+            for name in disk.names(directory):
+                disk.remove(directory / name)
+            disk.remove_directory(directory)
+        for topic in topics:
+            if not disk.names(topic):
+                disk.remove_directory(topic)
+            else:
+                disk.sync(topic)
+        if topics:
+            disk.sync(self._directory)
+
+    def flush(self) -> None:
+        """Writes what is pending in all queues; OSError if some of it stays pending."""
+        failures = []
+        for queue in list(self.backlog.unwritten):
+            try:
+                queue.flush()
+            except OSError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
+        place = topic, str(queue_id)
+        segments = Segments(self._files, self._directory.joinpath(*place), self._segment_size, is_sparse=True)
+        if self._ext_directory is None:
+            return ConsumeQueue(segments, self.backlog)
+        units = Segments(self._files, self._ext_directory.joinpath(*place), self._ext_segment_size, is_sparse=True)
+        return ExtendedQueue(segments, QueueExt(units), self._files.disk, self.backlog)
+
+
+def check_name(topic: str, queue_id: int) -> None:
+    """NotStorable if a topic cannot be the name of a directory, and of no other than its own."""
+    is_safe = 0 < len(topic.encode()) <= TOPIC_LENGTH_MAX and not set(topic) & {"/", "\\", "\0"}
+    if not is_safe or topic in (".", "..") or queue_id < 0:
+        raise NotStorable(f"no queue can be made for topic {topic!r} and queue {queue_id}")

@@ -1,0 +1,260 @@
+"""Group commit: one sync for all who wait."""
+
+import asyncio
+import errno
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kerolox.store.errors import StoreReadOnly
+from kerolox.store.log.commit_log import CommitLog
+from kerolox.store.log.flusher import Flusher
+from tests.store.disks import SimulatedDisk
+from tests.store.stores import draft, segments
+
+
+class SlowDisk(SimulatedDisk):
+    """Syncs of files end when they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Semaphore(0)
+        self.let_go = threading.Semaphore(0)
+        self.is_slow = False
+
+    def _change(self, kind: str, *args: object) -> None:  # type: ignore[override]
+        if kind == "sync" and self.is_slow:
+            self.begun.release()
+            assert self.let_go.acquire(timeout=20)
+        super()._change(kind, *args)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def disk() -> Iterator[SlowDisk]:
+    disk = SlowDisk()
+    yield disk
+    disk.let_go.release(1000)
+
+
+def new_flusher(disk: SimulatedDisk) -> tuple[CommitLog, Flusher]:
+    log = CommitLog(segments(disk))
+    append(log)
+    return log, Flusher(log, interval_seconds=60)
+
+
+def append(log: CommitLog) -> int:
+    (place,) = log.append([draft()], [0], 1)
+    return place.end_offset
+
+
+async def started(disk: SlowDisk) -> None:
+    assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
+
+
+async def test_a_thousand_who_wait_share_one_sync(disk: SlowDisk) -> None:
+    log, flusher = new_flusher(disk)
+    before = disk.counts["sync"]
+    running = asyncio.create_task(flusher.run())
+
+    end = log.end_offset
+    results = await asyncio.gather(*[flusher.wait(end, timeout_seconds=20) for _ in range(1000)])
+
+    assert results == [True] * 1000
+    assert disk.counts["sync"] - before == 1
+    running.cancel()
+
+
+async def test_those_who_come_during_a_sync_share_the_next(disk: SlowDisk) -> None:
+    log, flusher = new_flusher(disk)
+    before = disk.counts["sync"]
+    running = asyncio.create_task(flusher.run())
+    disk.is_slow = True
+    first = asyncio.create_task(flusher.wait(log.end_offset, timeout_seconds=20))
+    await started(disk)
+
+    ends = [append(log) for _ in range(20)]
+    others = [asyncio.create_task(flusher.wait(end, timeout_seconds=20)) for end in ends]
+    disk.let_go.release()
+    assert await first
+    assert not any(other.done() for other in others)
+    disk.let_go.release()
+
+    assert await asyncio.gather(*others) == [True] * 20
+    assert disk.counts["sync"] - before == 2
+    assert flusher.durable_offset == log.end_offset
+    running.cancel()
+
+
+async def test_who_waits_for_what_is_durable_does_not_wait(disk: SlowDisk) -> None:
+    log, flusher = new_flusher(disk)
+    await flusher.flush()
+
+    assert await flusher.wait(log.end_offset, timeout_seconds=0)
+
+
+async def test_who_waits_too_long_is_told_so_and_the_sync_goes_on(disk: SlowDisk) -> None:
+    log, flusher = new_flusher(disk)
+    running = asyncio.create_task(flusher.run())
+    disk.is_slow = True
+
+    assert not await flusher.wait(log.end_offset, timeout_seconds=0.01)
+    disk.let_go.release()
+    assert await flusher.wait(log.end_offset, timeout_seconds=20)
+
+    running.cancel()
+
+
+async def test_without_anybody_waiting_the_log_is_synced_after_a_while(disk: SlowDisk) -> None:
+    durable = asyncio.Event()
+    log = CommitLog(segments(disk))
+    append(log)
+    flusher = Flusher(log, interval_seconds=0.001, on_durable=durable.set)
+    running = asyncio.create_task(flusher.run())
+
+    async with asyncio.timeout(20):
+        await durable.wait()
+
+    assert flusher.durable_offset == log.end_offset
+    running.cancel()
+
+
+async def test_nothing_is_synced_twice(disk: SlowDisk) -> None:
+    _, flusher = new_flusher(disk)
+    await flusher.flush()
+    before = disk.counts["sync"]
+
+    await flusher.flush()
+
+    assert disk.counts["sync"] == before
+
+
+async def test_a_sync_that_fails_is_the_last(disk: SlowDisk) -> None:
+    log, flusher = new_flusher(disk)
+    running = asyncio.create_task(flusher.run())
+    disk.fail("sync", errno.EIO, count=1)
+
+    waiting = [flusher.wait(log.end_offset, timeout_seconds=20) for _ in range(10)]
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert all(isinstance(result, StoreReadOnly) for result in results)
+    assert flusher.durable_offset == 0
+    await running
+    with pytest.raises(StoreReadOnly, match="Input/output error"):
+        await flusher.wait(log.end_offset, timeout_seconds=20)
+    # Another sync would succeed, and mean nothing.
+    await flusher.flush()
+    await flusher.close()
+    assert flusher.durable_offset == 0
+
+
+async def test_a_sync_that_fails_after_its_caller_was_cancelled_is_the_last_too(disk: SlowDisk) -> None:
+    _, flusher = new_flusher(disk)
+    disk.is_slow = True
+    disk.fail("sync", errno.EIO, count=1)
+    flushing = asyncio.create_task(flusher.flush())
+    await started(disk)
+
+    flushing.cancel()
+    disk.let_go.release()
+    with pytest.raises(asyncio.CancelledError):
+        await flushing
+    await flusher.close()
+
+    assert flusher.failure is not None
+    assert flusher.durable_offset == 0
+
+
+async def test_a_sync_that_ends_after_its_caller_was_cancelled_counts(disk: SlowDisk) -> None:
+    log, flusher = new_flusher(disk)
+    disk.is_slow = True
+    flushing = asyncio.create_task(flusher.flush())
+    await started(disk)
+
+    flushing.cancel()
+    disk.let_go.release()
+    await asyncio.gather(flushing, return_exceptions=True)
+
+    assert flusher.durable_offset == log.end_offset
+
+
+async def test_two_flushes_at_once_come_one_after_the_other(disk: SlowDisk) -> None:
+    log, flusher = new_flusher(disk)
+    disk.is_slow = True
+    first = asyncio.create_task(flusher.flush())
+    await started(disk)
+    append(log)
+    second = asyncio.create_task(flusher.flush())
+    await asyncio.sleep(0)
+
+    disk.let_go.release(2)
+    await asyncio.gather(first, second)
+
+    assert flusher.durable_offset == log.end_offset
+
+
+async def test_a_file_that_cannot_be_opened_is_synced_later(disk: SlowDisk) -> None:
+    log, flusher = new_flusher(disk)
+    log._segments._files.close()
+    disk.fail("open", errno.EMFILE, count=1)
+
+    await flusher.flush()
+    assert (flusher.durable_offset, flusher.failure) == (0, None)
+    await flusher.flush()
+
+    assert flusher.durable_offset == log.end_offset
+
+
+class Counting(Flusher):
+    """Counts how often it was asked whether there is enough to be synced."""
+
+    intervals = 0
+
+    @property
+    def _is_little(self) -> bool:
+        self.intervals += 1
+        return super()._is_little
+
+
+async def test_a_little_waits_for_more_intervals_and_is_synced_then(disk: SlowDisk) -> None:
+    durable = asyncio.Event()
+    log = CommitLog(segments(disk))
+    append(log)
+    flusher = Counting(
+        log, interval_seconds=0.001, thorough_seconds=0.005, unsynced_size_min=4096, on_durable=durable.set
+    )
+    running = asyncio.create_task(flusher.run())
+
+    async with asyncio.timeout(20):
+        await durable.wait()
+
+    assert flusher.intervals == 5
+    assert flusher.durable_offset == log.end_offset
+    running.cancel()
+
+
+async def test_a_little_for_which_somebody_waits_is_synced_at_once(disk: SlowDisk) -> None:
+    log = CommitLog(segments(disk))
+    append(log)
+    flusher = Counting(log, interval_seconds=60, thorough_seconds=600, unsynced_size_min=4096)
+    running = asyncio.create_task(flusher.run())
+
+    assert await flusher.wait(log.end_offset, timeout_seconds=20)
+
+    assert flusher.intervals == 0
+    running.cancel()
+
+
+async def test_enough_does_not_wait(disk: SlowDisk) -> None:
+    durable = asyncio.Event()
+    log = CommitLog(segments(disk))
+    flusher = Counting(log, interval_seconds=0.001, thorough_seconds=600, unsynced_size_min=300, on_durable=durable.set)
+    for _ in range(3):
+        append(log)
+    running = asyncio.create_task(flusher.run())
+
+    async with asyncio.timeout(20):
+        await durable.wait()
+
+    assert flusher.intervals == 1
+    running.cancel()

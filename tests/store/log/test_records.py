@@ -1,0 +1,79 @@
+"""Records by where they lie, several at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from kerolox.message.record import MAGIC_V2, size_and_magic
+from kerolox.store.log.records import Gathered, Records, cut_records
+from kerolox.store.store import Store
+from tests.store.disks import SimulatedDisk
+from tests.store.stores import config, draft, draft_of_size, opened, put
+
+
+def filled(sizes: list[int], segment_size: int = 4096) -> tuple[Store, list[tuple[int, int]]]:
+    """A store with records of these sizes, each written by itself, and where they lie."""
+    store = opened(SimulatedDisk(), config(mapped_file_size_commit_log=segment_size))
+    places = [put(store, draft_of_size(size))[0].physical_offset for size in sizes]
+    return store, list(zip(places, sizes, strict=True))
+
+
+def gathered(store: Store, places: list[tuple[int, int]]) -> tuple[Gathered, int]:
+    """What was found, and with how many reads."""
+    reads = 0
+    read = store.log.read
+
+    def counted(offset: int, size: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        return read(offset, size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.log, "read", counted)
+        found = Gathered([])
+        Records(store.log).gather(found, places)
+    return found, reads
+
+
+def test_one_read_brings_records_with_small_gaps_between_them_but_not_with_large_ones() -> None:
+    store, places = filled([500, 4096, 500, 4097, 500], 64 * 1024)
+
+    found, reads = gathered(store, places[::2])
+
+    assert (reads, found.count, found.size) == (2, 3, 1500)
+    assert [bytes(run) for run in found.runs] == [store.reader.record_at(*place) for place in places[::2]]
+
+
+def test_records_of_two_files_are_read_apart() -> None:
+    store, places = filled([2000, 2000, 2000])
+
+    found, reads = gathered(store, places)
+
+    # Between the second and the third lies the blank at the end of a file.
+    assert places[2][0] == 4096
+    assert (reads, [len(run) for run in found.runs]) == (2, [4000, 2000])
+
+
+def test_what_is_not_there_is_left_out_and_noted() -> None:
+    store, places = filled([100, 100, 100])
+
+    found, _ = gathered(store, [places[0], (100, 99), (150, 20), places[2], (300, 100), (10**9, 100), (-7, 100)])
+
+    assert (found.count, found.missing_offset, found.refused_offset) == (2, -7, -1)
+    assert [record for run in found.runs for record in cut_records(run)] == [
+        store.reader.record_at(*places[0]),
+        store.reader.record_at(*places[2]),
+    ]
+
+
+def test_records_of_long_topics_are_found_alone_and_among_others() -> None:
+    store = opened(SimulatedDisk())
+    made = [draft(topic="%RETRY%" + "g" * 200), draft()]
+    long, short = (
+        (place.physical_offset, len(one.records)) for place, one in zip(put(store, *made), made, strict=True)
+    )
+
+    assert size_and_magic(made[0].records)[1] == MAGIC_V2
+    assert gathered(store, [long])[0].count == 1
+    assert gathered(store, [long, short])[0].count == 2
+    assert Records(store.log).store_time(long[0]) == Records(store.log).store_time(short[0])

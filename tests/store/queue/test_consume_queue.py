@@ -1,0 +1,364 @@
+"""Consume queues: twenty bytes for each message."""
+
+import errno
+import struct
+from pathlib import Path
+
+import pytest
+
+from kerolox.store.log.segments import OpenFiles, Segments
+from kerolox.store.queue.consume_queue import ConsumeQueue, Entry
+from tests.store.disks import SimulatedDisk
+
+PLACE = Path("/store/consumequeue/orders/0")
+# Eight entries to a file.
+SIZE = 160
+FILLER = struct.pack(">qiq", 0, 0x7FFFFFFF, 0)
+
+
+def new_queue(disk: SimulatedDisk, size: int = SIZE) -> ConsumeQueue:
+    return ConsumeQueue(Segments(OpenFiles(disk, 10), PLACE, size, is_sparse=True))
+
+
+def loaded(disk: SimulatedDisk) -> ConsumeQueue:
+    queue = new_queue(disk)
+    queue.load()
+    return queue
+
+
+def fill(queue: ConsumeQueue, count: int) -> None:
+    """Records of 100 bytes each, one after the other in the log."""
+    for number in range(queue.max_offset, queue.max_offset + count):
+        assert queue.append(number, number * 100, 100, number)
+
+
+def entries(queue: ConsumeQueue) -> list[int]:
+    """What each entry is of: the number of its record, or -1 for a filler."""
+    found = queue.entries(queue.min_offset, 10_000)
+    return [-1 if entry.is_filler else entry.physical_offset // 100 for entry in found]
+
+
+def test_entries_lie_as_java_writes_them() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    queue.append(0, 0, 161, 2598919)
+    queue.append(1, 0x1_0000_0000, 200, -1)
+
+    queue.flush()
+
+    assert disk.content(PLACE / f"{0:020d}") == bytes.fromhex(
+        "0000000000000000 000000a1 000000000027a807 0000000100000000 000000c8 ffffffffffffffff"
+    ).ljust(SIZE, b"\0")
+
+
+def test_pending_and_flushed_entries_read_alike() -> None:
+    queue = new_queue(SimulatedDisk())
+    fill(queue, 5)
+    queue.flush()
+
+    fill(queue, 20)
+
+    assert entries(queue) == list(range(25))
+    assert queue.entry(4) == Entry(400, 100, 4)
+    assert queue.entry(5) == Entry(500, 100, 5)
+    assert queue.entry(25) is None
+    assert list(queue.entries(3, 4)) == [Entry(number * 100, 100, number) for number in range(3, 7)]
+
+
+def test_entries_go_on_from_file_to_file() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, 20)
+
+    queue.flush()
+
+    assert disk.names(PLACE) == [f"{start:020d}" for start in (0, 160, 320)]
+    assert entries(queue) == list(range(20))
+    assert len(queue.read(6, 10)) == 2 * 20
+
+
+def test_a_record_is_entered_once() -> None:
+    queue = new_queue(SimulatedDisk())
+    fill(queue, 3)
+
+    assert not queue.append(2, 200, 100, 2)
+    assert not queue.append(0, 0, 100, 0)
+
+    assert entries(queue) == [0, 1, 2]
+
+
+def test_a_queue_finds_its_end_again() -> None:
+    for count in range(20):
+        disk = SimulatedDisk()
+        queue = new_queue(disk)
+        fill(queue, count)
+        queue.flush()
+
+        again = loaded(disk)
+
+        assert (again.min_offset, again.max_offset) == (0, count)
+        assert again.max_physical_offset == count * 100
+        fill(again, 1)
+        assert entries(again) == list(range(count + 1))
+
+
+def test_a_queue_may_begin_anywhere() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+
+    queue.append(11, 1100, 100, 0)
+    queue.flush()
+
+    # As Java does it: the part of the file before it is filled.
+    assert disk.content(PLACE / f"{160:020d}") == (FILLER * 3 + struct.pack(">qiq", 1100, 100, 0)).ljust(SIZE, b"\0")
+    assert (queue.min_offset, queue.max_offset) == (11, 12)
+    again = loaded(disk)
+    again.delete_before(0)
+    assert entries(again)[-1] == 11
+    assert again.max_offset == 12
+
+
+@pytest.mark.parametrize("first", [7, 8, 9])
+def test_a_queue_that_begins_anywhere_is_cut_and_deleted_from_before_it_is_flushed(first: int) -> None:
+    queue = new_queue(SimulatedDisk())
+    for number in range(first, 20):
+        queue.append(number, number * 100, 100, 0)
+
+    queue.cut(1800)
+    assert entries(queue) == list(range(first, 18))
+    queue.delete_before(1000)
+
+    assert entries(queue) == list(range(10, 18))
+
+
+@pytest.mark.parametrize("count", range(1, 12))
+@pytest.mark.parametrize("missing", [1, 3, 8, 30])
+def test_missing_entries_are_filled_and_those_before_stay(count: int, missing: int) -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, count)
+    later = count + missing
+
+    assert queue.append(later, later * 100, 100, 0)
+
+    expected = [*range(count), *[-1] * missing, later]
+    assert entries(queue) == expected
+    queue.flush()
+    assert entries(loaded(disk)) == expected
+
+
+def test_more_missing_than_found_room_in_the_log_are_not_believed() -> None:
+    queue = new_queue(SimulatedDisk())
+    fill(queue, 3)
+
+    assert not queue.append(2**40, 300, 100, 0)
+    assert not queue.append(4, 300, 100, 0)
+    assert not queue.append(-1, 300, 100, 0)
+    assert not queue.append(1, 300, 100, 0)
+
+    assert entries(queue) == [0, 1, 2]
+    assert queue.append(3, 400, 100, 3)
+
+
+def test_a_topic_that_was_made_again_begins_again() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, 12)
+    queue.flush()
+
+    queue.append(0, 5000, 100, 0)
+    queue.flush()
+
+    assert entries(queue) == entries(loaded(disk)) == [50]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 7, 8, 9, 15, 16, 19, 20])
+@pytest.mark.parametrize("flushed", [0, 9, 20])
+def test_cutting_forgets_the_entries_of_records_that_are_gone(kept: int, flushed: int) -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, flushed)
+    queue.flush()
+    fill(queue, 20 - flushed)
+
+    queue.cut(kept * 100 + (50 if kept < 20 else 0))
+
+    assert entries(queue) == list(range(kept))
+    assert queue.max_physical_offset == kept * 100
+    queue.flush()
+    assert entries(loaded(disk)) == list(range(kept))
+    fill(queue, 2)
+    queue.flush()
+    assert entries(loaded(disk)) == list(range(kept + 2))
+
+
+def test_cutting_sees_through_fillers() -> None:
+    for limit in range(30):
+        queue = new_queue(SimulatedDisk())
+        fill(queue, 3)
+        queue.append(12, 1200, 100, 0)
+        queue.append(13, 1300, 100, 0)
+        queue.append(25, 2500, 100, 0)
+
+        queue.cut(limit * 100)
+
+        kept = [number for number in entries(queue) if number >= 0]
+        assert kept == [number for number in (0, 1, 2, 12, 13, 25) if number < limit]
+        assert queue.entry(queue.max_offset - 1) is None or entries(queue)[-1] >= 0
+
+
+def test_what_a_crash_left_in_disorder_is_believed_only_as_far_as_the_log_knows_it() -> None:
+    """Of the entries after the first ten some pages never arrived, and one has lost its first bytes."""
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, 40)
+    queue.flush()
+    for start, data in ((160, bytes(80)), (240, bytes(7) + b"\1"), (480, bytes(160))):
+        name, at = PLACE / f"{start // SIZE * SIZE:020d}", start % SIZE
+        disk.overwrite(name, at, data)
+
+    again = loaded(disk)
+    again.cut(800, lambda queue_offset, entry: entry.physical_offset == queue_offset * 100)
+
+    assert entries(again) == list(range(8))
+    # Nothing of the rest comes back.
+    fill(again, 1)
+    again.flush()
+    assert entries(loaded(disk)) == list(range(9))
+
+
+def test_a_record_damaged_since_does_not_cost_the_entries_after_it() -> None:
+    for damaged in range(20):
+        queue = new_queue(SimulatedDisk())
+        fill(queue, 20)
+
+        queue.cut(2000, lambda queue_offset, _, damaged=damaged: queue_offset != damaged)
+
+        assert queue.max_offset >= (20 if damaged < 19 else 19)
+
+
+def test_deleting_moves_the_first_offset_and_removes_whole_files() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, 20)
+    queue.flush()
+
+    queue.delete_before(950)
+    assert (queue.min_offset, queue.max_offset) == (10, 20)
+    assert disk.names(PLACE) == [f"{start:020d}" for start in (160, 320)]
+    queue.delete_before(2000)
+    assert (queue.min_offset, queue.max_offset) == (20, 20)
+    assert disk.names(PLACE) == [f"{320:020d}"]
+
+    again = loaded(disk)
+    again.delete_before(2000)
+    assert (again.min_offset, again.max_offset) == (20, 20)
+    fill(again, 1)
+    assert entries(again) == [20]
+
+
+def test_a_queue_of_which_nothing_has_gone_is_looked_at_once() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, 20)
+    queue.flush()
+    queue.expire(950)
+    assert (queue.min_offset, len(disk.names(PLACE))) == (10, 3)
+    reads = disk.counts["read"]
+
+    queue.expire(1000)
+    assert (queue.min_offset, disk.counts["read"]) == (10, reads + 1)
+    queue.expire(2000)
+    reads = disk.counts["read"]
+    queue.expire(3000)
+
+    assert (queue.min_offset, disk.counts["read"]) == (20, reads)
+    assert queue.has_expired(2000)
+    assert not queue.has_expired(1999)
+    assert not new_queue(disk).has_expired(10**9)
+
+
+def test_a_queue_knows_which_record_it_needs_to_find_its_place_again() -> None:
+    queue = new_queue(SimulatedDisk())
+    assert queue.last_unsynced() is None
+    fill(queue, 10)
+    assert queue.last_unsynced() == 900
+    queue.flush()
+    assert queue.last_unsynced() == 900
+
+    queue.sync()
+
+    assert queue.last_unsynced() is None
+
+
+def test_deleting_looks_at_pending_entries_too() -> None:
+    queue = new_queue(SimulatedDisk())
+    fill(queue, 20)
+
+    queue.delete_before(1500)
+
+    assert (queue.min_offset, queue.max_offset) == (15, 20)
+    assert entries(queue) == list(range(15, 20))
+
+
+@pytest.mark.parametrize("kind", ["write", "truncate", "open"])
+def test_entries_that_could_not_be_written_stay_pending(kind: str) -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, 12)
+    disk.fail(kind, errno.ENOSPC, at=1, count=1)
+
+    with pytest.raises(OSError):
+        queue.flush()
+    assert entries(queue) == list(range(12))
+    queue.flush()
+
+    assert entries(queue) == entries(loaded(disk)) == list(range(12))
+
+
+def test_what_was_synced_survives_a_power_cut_with_its_directories() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory(PLACE.parent.parent)
+    disk.sync(PLACE.parent.parent.parent)
+    disk.sync(Path("/"))
+    queue = new_queue(disk)
+    for _ in range(4):
+        fill(queue, 5)
+        assert not queue.is_durable
+        queue.flush()
+        assert not queue.is_durable
+        queue.sync()
+        assert queue.is_durable
+
+        for left in disk.after_power_cut():
+            assert entries(loaded(left)) == list(range(queue.max_offset))
+
+
+def test_only_files_with_new_entries_are_synced() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, 50)
+    queue.flush()
+    queue.sync()
+    before = disk.counts["sync"]
+
+    fill(queue, 2)
+    queue.flush()
+    queue.sync()
+
+    assert disk.counts["sync"] - before == 1
+
+
+def test_a_failed_sync_leaves_a_queue_that_is_not_durable() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk)
+    fill(queue, 2)
+    queue.flush()
+    disk.fail("sync", errno.EIO, count=1)
+
+    sync = queue.hold()
+    with pytest.raises(Exception, match="sync has failed"):
+        sync.run()
+    queue.release(sync)
+
+    assert not queue.is_durable
