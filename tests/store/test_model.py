@@ -202,6 +202,7 @@ class StoreModel(RuleBasedStateMachine):
     def delete_topic(self, topic: str) -> None:
         self.flush_behind()
         run(self.store.topics.delete([topic]))
+        self.refused = []
         for queue, known in self.records.items():
             if queue[0] == topic:
                 self.removed += [(topic, *record) for record in known]

@@ -103,7 +103,9 @@ class Store(Service):
         # Why queues or index cannot follow the log for now.
         self._lag: Exception | None = None
         self._queue_offsets: dict[tuple[str, int], int] = {}
-        self.topics = Topics(self.log, self.queues, self.behind, self.arrivals, self._deleted, self._queue_offsets)
+        self.topics = Topics(
+            self.log, self.queues, self.behind, self.arrivals, self._deleted, self._queue_offsets, self._clear_stray
+        )
         self._gathered: list[tuple[Draft, Sender]] = []
         # How long senders wait for the next file of the log before they are refused.
         self.patience_seconds: Callable[[], float] = lambda: float("inf")
@@ -219,6 +221,13 @@ class Store(Service):
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
+
+    def _clear_stray(self) -> None:
+        try:
+            self.log.clear_stray()
+        except SyncFailed as error:
+            self.flusher.fail(error)
+            raise
 
     def append_offset(self, topic: str, queue_id: int) -> int:
         """Returns the queue offset that the next message gets; readers may not see all of those before it yet."""

@@ -8,6 +8,7 @@ import pytest
 
 from kerolox.store.checking.check import check as verify
 from kerolox.store.configuration import FlushDiskType
+from kerolox.store.errors import StoreFull
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk, Stopped
@@ -75,6 +76,22 @@ def test_messages_that_are_in_no_queue_yet_go_with_their_topic() -> None:
 
     assert [offset for offset, _ in numbered_records(store, "gone", 0)] == [0]
     assert store.queues.get("gone", 1) is None
+
+
+def test_what_was_refused_before_its_topic_went_does_not_come_back_after_a_kill() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk, config(), StillClock())
+    put(store, draft(b"old", "gone"))
+    # A write that fails leaves the first of them whole.
+    disk.fail("write", errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        store.append([draft(b"refused", "gone"), draft(b"x" * 1000, "gone")])
+    disk.heal()
+
+    run(store.topics.delete(["gone"]))
+
+    again = reopened(disk.after_kill())
+    assert again.queues.get("gone", 0) is None
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])

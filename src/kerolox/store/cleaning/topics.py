@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from kerolox.runtime.blocking import in_thread
@@ -49,6 +49,7 @@ class Topics:
         arrivals: Arrivals,
         deleted: DeletedTopics,
         queue_offsets: dict[tuple[str, int], int],
+        clear_stray: Callable[[], None],
     ) -> None:
         self._log = commit_log
         self._queues = queues
@@ -56,6 +57,8 @@ class Topics:
         self._arrivals = arrivals
         self._deleted = deleted
         self._queue_offsets = queue_offsets
+        # What was refused before a queue went must not come back after a crash, with an offset of the old queue.
+        self._clear_stray = clear_stray
 
     def load(self) -> None:
         """Ends what a stop has interrupted. May block."""
@@ -92,6 +95,7 @@ class Topics:
         keys = [key for key, queue in self._queues.items() if queue.has_expired(first) and not _is_system(key[0])]
         for start in range(0, len(keys), _QUEUES_AT_ONCE_MAX):
             async with self._behind.lock:
+                self._clear_stray()
                 # No message may be on its way to the queue, for it has its offset already.
                 expired = [
                     key
@@ -110,6 +114,7 @@ class Topics:
             if key[0] in topics:
                 keys[key[0]].append(key)
         renamed = []
+        self._clear_stray()
         end = self._log.end_offset
         for topic, of_topic in keys.items():
             # What is in the log, and not yet in a queue, will not be: so nothing may be awaited until all is forgotten.
