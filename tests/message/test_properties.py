@@ -131,3 +131,12 @@ def test_a_value_is_put_whether_or_not_there_was_one() -> None:
     assert put(b"", delay, b"3") == b"DELAY\x013\x02"
     assert put(b"KEYS\x01k", delay, b"3") == b"KEYS\x01k\x02DELAY\x013\x02"
     assert put(b"DELAY\x011\x02KEYS\x01k\x02DELAY\x012\x02", delay, b"3") == b"KEYS\x01k\x02DELAY\x013\x02"
+
+
+@given(anything, st.sampled_from(["abcd", "abcdef", "abcé", "TAGS"]))
+def test_an_outline_finds_what_looking_for_it_does(data: bytes, name: str) -> None:
+    data = data.replace(b"a", b"abcd").replace(b"b", b"TAGS")
+
+    assert properties.pick(properties.outline(data), data, properties.mark(name)) == properties.find(
+        data, properties.mark(name)
+    )

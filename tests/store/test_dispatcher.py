@@ -1,18 +1,22 @@
 """What the dispatcher makes of records."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from kerolox.message import sysflag
+from kerolox.message.message import Message
+from kerolox.message.properties import to_bytes
 from kerolox.message.tags import key_hash, tags_code
 from kerolox.runtime.clock import ManualClock
 from kerolox.store.arrivals import Arrivals
-from kerolox.store.delay.delays import SCHEDULE_TOPIC
+from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, diversion
 from kerolox.store.dispatcher import Dispatcher
+from kerolox.store.drafts import Drafts
 from kerolox.store.keys.index_file import ENTRY, IndexShape
 from kerolox.store.keys.key_index import KeyIndex
-from kerolox.store.log.commit_log import CommitLog, Draft
+from kerolox.store.log.commit_log import Appended, CommitLog, Draft
 from kerolox.store.log.scan import Damage
 from kerolox.store.log.segments import OpenFiles
 from kerolox.store.queue.queues import Queues
@@ -30,6 +34,7 @@ class Made:
         self.log = CommitLog(segments(self.disk))
         self.queues = Queues(OpenFiles(self.disk, 10), Path("/store/consumequeue"), 160)
         self.index = KeyIndex(self.disk, Path("/store/index"), ManualClock(), shape=IndexShape(16, 64))
+        self.next_offsets: Counter[tuple[str, int]] = Counter()
         levels = {1: 1000, 2: 5000}
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, Arrivals(), levels)
 
@@ -163,3 +168,42 @@ def test_a_record_whose_topic_cannot_be_a_directory_is_stepped_over() -> None:
 
     assert [key for key, _ in made.queues.items()] == [("orders", 0)]
     assert made.dispatcher.offset == made.log.end_offset
+
+
+def test_what_was_just_appended_is_dispatched_as_if_it_were_read() -> None:
+    """Drafts with and without what they are found by, a batch, a delayed one, and ends of files in between."""
+    levels = {1: 1000, 2: 5000}
+    drafts = Drafts({DELAY_MARK: diversion(levels)})
+
+    def sent() -> list[Draft]:
+        found_by = [to_bytes({"KEYS": f"a k{number}", "TAGS": "t", "UNIQ_KEY": "u"}) for number in range(10)]
+        plain = [drafts.one(Message("orders", b"x", properties)) for properties in found_by]
+        kinds = (sysflag.PREPARED, sysflag.COMMIT, sysflag.ROLLBACK)
+        in_transactions = [drafts.one(Message("orders", b"x", sys_flag=kind)) for kind in kinds]
+        delayed = drafts.one(Message("later", b"x", to_bytes({"DELAY": "2", "TAGS": "t"})))
+        return [*plain, batch([b"1", b"2"]), *in_transactions, delayed, draft_of_size(900)]
+
+    def append(made: Made, many: list[Draft], timestamp: int) -> list[Appended]:
+        offsets = []
+        for one in many:
+            queue = one.topic, one.queue_id
+            offsets.append(made.next_offsets[queue] if one.is_queued else 0)
+            made.next_offsets[queue] += len(one.starts) * one.is_queued
+        return made.log.append(many, offsets, timestamp)
+
+    read, told = Made(), Made()
+    for number in range(4):
+        append(read, sent(), NOW + number)
+        read.follow()
+        many = sent()
+        told.dispatcher.dispatch_appended(many, append(told, many, NOW + number))
+
+    assert told.dispatcher.offset == read.dispatcher.offset == told.log.end_offset
+    assert told.dispatcher.timestamp == read.dispatcher.timestamp
+    for key, queue in read.queues.items():
+        other = told.queues.get(*key)
+        assert other is not None
+        assert list(other.entries(0, 1000)) == list(queue.entries(0, 1000))
+    assert len(told.queues) == len(read.queues)
+    for topic, name in (("orders", b"a"), ("orders", b"k3"), ("orders", b"u"), ("SCHEDULE_TOPIC_XXXX", b"T#t")):
+        assert told.index.query(topic, name, 1000) == read.index.query(topic, name, 1000)

@@ -9,12 +9,12 @@ from kerolox.message.message import Message
 from kerolox.message.properties import mark, parse, remove, to_bytes
 from kerolox.message.record import BODY_SIZE_MAX, GROUP_TOPIC_SIZE_MAX, PROPERTIES_SIZE_MAX, decode, decode_all, stamp
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.delay.delays import HALF_TOPIC, SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.delay.delays import DELAY_MARK, HALF_TOPIC, SCHEDULE_TOPIC, diversion, parse_levels
 from kerolox.store.drafts import Drafts
 from tests.golden import records as golden
 
 LEVELS = parse_levels(StoreConfig().message_delay_level)
-DRAFTS = Drafts([diversion(LEVELS)])
+DRAFTS = Drafts({DELAY_MARK: diversion(LEVELS)})
 HOST = hosts.parse("10.0.0.1:10911")
 
 
@@ -89,7 +89,7 @@ def test_a_level_that_is_no_number_is_refused(level: str) -> None:
 
 
 def test_without_levels_nothing_is_delayed() -> None:
-    assert Drafts([diversion({})]).one(message(DELAY="1")).topic == "orders"
+    assert Drafts({DELAY_MARK: diversion({})}).one(message(DELAY="1")).topic == "orders"
 
 
 def test_where_a_message_waited_before_is_forgotten() -> None:
@@ -111,7 +111,7 @@ def test_the_diversions_follow_one_another() -> None:
         seen.append(passing.topic)
         return passing
 
-    drafts = Drafts([spy, diversion(LEVELS), spy])
+    drafts = Drafts({b"": spy, DELAY_MARK: diversion(LEVELS), b"DELAY": spy, b"TIMER": spy})
     drafts.one(message(DELAY="1"))
     drafts.one(message(sys_flag=sysflag.PREPARED, DELAY="1"))
 

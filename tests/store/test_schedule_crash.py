@@ -13,7 +13,7 @@ from kerolox.message.message import Message
 from kerolox.message.peek import peek
 from kerolox.message.record import decode
 from kerolox.store.configuration import FlushDiskType
-from kerolox.store.delay.delays import SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, diversion, parse_levels
 from kerolox.store.delay.schedule import ScheduledDelivery
 from kerolox.store.drafts import Drafts
 from tests.store.disks import SimulatedDisk, Stopped
@@ -21,7 +21,7 @@ from tests.store.stores import StillClock, config, new_store, numbered_records, 
 
 LEVELS = "1s 3s 5s"
 DELAYS = parse_levels(LEVELS)
-DRAFTS = Drafts([diversion(DELAYS)])
+DRAFTS = Drafts({DELAY_MARK: diversion(DELAYS)})
 TOPICS = ("orders", "bills")
 SEEDS = range(int(os.environ.get("KEROLOX_CRASH_SEEDS", "1")))
 IMAGES = int(os.environ.get("KEROLOX_CRASH_IMAGES", "1"))

@@ -46,7 +46,8 @@ class Admission:
 
     def check(self, header: Sending, topic: TopicConfig) -> None:
         config = self._config
-        if config.start_accept_send_request_time_stamp > self._clock.millis():
+        begin = config.start_accept_send_request_time_stamp
+        if begin and begin > self._clock.millis():
             raise SystemFailure(f"broker unable to service, until {config.start_accept_send_request_time_stamp}")
         if topic.order and not config.broker_permission & Perm.WRITE:
             raise NoPermission(f"the broker[{config.broker_ip1}] sending message is forbidden")

@@ -53,6 +53,7 @@ from kerolox.message import hosts
 from kerolox.message.ids import UniqueIds
 from kerolox.remoting.address import format_address, parse_address, parse_addresses
 from kerolox.remoting.client import Client
+from kerolox.remoting.connection import flush_waiting
 from kerolox.remoting.routes import Routes
 from kerolox.remoting.server import Server
 from kerolox.runtime.clock import Clock, SystemClock
@@ -111,6 +112,7 @@ class Broker:
         admitted = lanes(config)
         admission = Admission(config, self.topics, clock)
         retries = Retries(self.topics, self.groups, self.locks)
+        self.store.on_told = flush_waiting
         self.store.patience_seconds = lambda: config.wait_time_mills_in_send_queue / 1000
         info = RuntimeInfo(settings, self.store, self.delivery, self.timer, self.statistics, admitted, clock, disk)
         self.routes = Routes(

@@ -66,21 +66,24 @@ class Latencies:
     """How long messages took to be stored: in this minute, and in the one before, of which is told."""
 
     def __init__(self) -> None:
-        self.max_millis = 0
-        # By milliseconds; most by far take less than one, and are what is left of all.
-        self._slow: Counter[int] = Counter()
+        self._max_millis = 0
+        # Whoever counts adds here, by milliseconds; those below one are what is left of all.
+        self.slow: dict[int, int] = {}
         self._told: Counter[int] = Counter()
         self._total = 0
 
-    def add_slow(self, millis: int) -> None:
-        """Adds one of a millisecond or more."""
-        self._slow[min(millis, _MILLIS_MAX)] += 1
-        self.max_millis = max(self.max_millis, millis)
+    @property
+    def max_millis(self) -> int:
+        return max(self._max_millis, max(self.slow, default=0))
 
     def turn(self, total: int) -> None:
         """Begins the next minute; so many messages there were ever."""
         count, self._total = total - self._total, total
-        self._told, self._slow = self._slow, Counter()
+        self._max_millis = self.max_millis
+        self._told = Counter()
+        for millis, number in self.slow.items():
+            self._told[min(millis, _MILLIS_MAX)] += number
+        self.slow = {}
         self._told[0] = count - self._told.total()
 
     @property

@@ -82,7 +82,8 @@ class Statistics(Service):
         if traffic.is_system:
             self._system_puts += count
         if seconds >= 0.001:
-            self.latencies.add_slow(int(seconds * 1000))
+            slow, millis = self.latencies.slow, int(seconds * 1000)
+            slow[millis] = slow.get(millis, 0) + 1
 
     def got(self, topic: str, group: str, count: int, size: int, seconds: float) -> None:
         """Counts messages that one request was answered with, or that it found none."""

@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 
 from kerolox.broker.errors import ServiceNotAvailable
 from kerolox.errors import AnswerError, ConfigurationError, SystemBusy, SystemFailure
-from kerolox.message import hosts, names
+from kerolox.message import hosts
 from kerolox.message.batch import Part
 from kerolox.message.errors import MessageIllegal, RecordError
 from kerolox.message.hosts import NOWHERE, Host
 from kerolox.message.message import Message
-from kerolox.message.properties import find, mark
-from kerolox.store.delay.delays import diversion, parse_levels
+from kerolox.store.delay.delays import DELAY_MARK, diversion, parse_levels
 from kerolox.store.drafts import Drafts
 from kerolox.store.errors import (
     NotStorable,
@@ -25,9 +24,7 @@ from kerolox.store.errors import (
 from kerolox.store.log.commit_log import Appended, Draft
 from kerolox.store.log.promises import Sender
 from kerolox.store.store import Store
-
-_WAIT = mark(names.WAIT)
-_NO_WAIT = _WAIT + b"false"
+from kerolox.store.timer.divert import ANY_TIMER
 
 _UNAVAILABLE = (
     "service not available now. It may be caused by one of the following reasons: the broker's disk is full, "
@@ -41,25 +38,21 @@ class Storing:
     def __init__(self, store: Store, divert_timed: Callable[[Message], Message]) -> None:
         self.store = store
         levels = parse_levels(store.config.message_delay_level)
-        self.drafts = Drafts([diversion(levels), divert_timed], body_size_max=store.config.max_message_size)
+        diversions = {DELAY_MARK: diversion(levels), ANY_TIMER: divert_timed}
+        self.drafts = Drafts(diversions, body_size_max=store.config.max_message_size)
         # What clients know this broker by; part of every offset id.
         self.store_host: Host = NOWHERE
 
     def draft(self, message: Message) -> Draft:
         """Returns what is stored of a message; AnswerError if nothing can be."""
         try:
-            draft = self.drafts.one(message)
+            return self.drafts.one(message)
         except (TimerIllegal, TimerRefused) as error:
             raise refusal(error) from error
-        if _NO_WAIT in message.properties:
-            draft.is_awaited = _is_awaited(message)
-        return draft
 
     def batch(self, shared: Message, parts: Sequence[Part]) -> Draft:
         """Returns what is stored of a batch; AnswerError if nothing can be."""
-        draft = self.drafts.batch(shared, parts)
-        draft.is_awaited = _is_awaited(shared)
-        return draft
+        return self.drafts.batch(shared, parts)
 
     def submit(self, draft: Draft, sender: Sender) -> None:
         """Has a draft stored; the sender is told the place, or why there is none."""
@@ -95,10 +88,6 @@ def refusal(error: Exception) -> AnswerError:
     if isinstance(error, StoreBusy):
         return SystemBusy(f"[OVERLOAD]system busy, start flow control for a while: {error}")
     return SystemFailure(f"{type(error).__name__}: {error}")
-
-
-def _is_awaited(message: Message) -> bool:
-    return find(message.properties, _WAIT) != b"false"
 
 
 @functools.lru_cache(maxsize=4096)

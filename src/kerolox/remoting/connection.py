@@ -35,9 +35,22 @@ class _Received(threading.local):
     def __init__(self) -> None:
         self.large = memoryview(bytearray(RECEIVE_SIZE_PARTIAL))
         self.buffer = self.large[:RECEIVE_SIZE]
+        # Connections with frames that leave in the next turn of this loop; one that was closed had none.
+        self.waiting: list[Connection] = []
+        self.loop: asyncio.AbstractEventLoop | None = None
 
 
 _received = _Received()
+
+
+def flush_waiting() -> None:
+    """Lets all that was sent on connections of this thread leave now, and not in the next turn of the loop."""
+    waiting = _received.waiting
+    if waiting:
+        _received.waiting = []
+        for connection in waiting:
+            connection.flush()
+
 
 # The JavaScript client takes an opaque of 0 for none at all.
 _opaques = itertools.count(1)
@@ -178,10 +191,15 @@ class Connection(asyncio.BufferedProtocol):
     def send(self, frame: bytes) -> None:
         """Puts a frame on its way; those of one turn of the loop leave together."""
         if not self._out:
-            asyncio.get_running_loop().call_soon(self._flush)
+            loop = asyncio.get_running_loop()
+            if not _received.waiting or _received.loop is not loop:
+                _received.loop, _received.waiting = loop, []
+                loop.call_soon(flush_waiting)
+            _received.waiting.append(self)
         self._out.append(frame)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Lets what was sent leave at once."""
         if not self._out:
             return
         data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
@@ -198,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
         """Closes after what is under way has been written."""
         if self._transport is None or self._transport.is_closing():
             return
-        self._flush()
+        self.flush()
         if self._tls is not None:
             self._tls.end()
             self._transport.write(self._tls.outgoing())
@@ -243,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
                 out.append(reply)
                 size += len(reply)
                 if size > size_max:
-                    self._flush()
+                    self.flush()
                     size = 0
                     if self._hold(frames):
                         return
@@ -252,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._refuse(error)
         if out:
-            self._flush()
+            self.flush()
 
     def _hold(self, frames: Iterator[Frame]) -> bool:
         """Whether the rest must wait until the peer has read what it has been answered."""

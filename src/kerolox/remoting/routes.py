@@ -19,8 +19,6 @@ from kerolox.wire.command import (
     JSON,
     ONEWAY_BIT,
     Command,
-    answer_with,
-    binary_answer_with,
     decode,
     encode_answer,
     plain_answer,
@@ -63,32 +61,20 @@ class Incoming(msgspec.Struct, Generic[Q], rename="camel", kw_only=True, gc=Fals
 class Later(Generic[A]):
     """What a plain method returns whose answer comes when something has happened; cheaper than a task that waits."""
 
-    __slots__ = ("_request",)
+    __slots__ = ("request",)
 
     def __init__(self, request: Incoming[Any]) -> None:
-        self._request = request
+        self.request = request
 
     def answer(self, reply: Reply[A]) -> None:
-        request = self._request
+        request = self.request
         if not request.flag & ONEWAY_BIT:
             request.origin.send(_encoded(request, reply))
 
-    @property
-    def is_binary(self) -> bool:
-        """Whether the header of the answer is to be binary, and not in JSON."""
-        return self._request.serialization == BINARY
-
-    def answer_with(self, fields: bytes) -> None:
-        """Answers success with fields that are written already, in the serialization the request came in."""
-        request = self._request
-        if not request.flag & ONEWAY_BIT:
-            write = answer_with if request.serialization == JSON else binary_answer_with
-            request.origin.send(write(fields, request.opaque))
-
     def fail(self, error: Exception) -> None:
-        answer = _failed(self._request, error, {})
+        answer = _failed(self.request, error, {})
         if answer is not None:
-            self._request.origin.send(answer)
+            self.request.origin.send(answer)
 
 
 Answering = Reply[A] | Later[A] | Awaitable[Reply[A]]
@@ -171,7 +157,7 @@ class Routes:
         An answer to a call of our own goes to who made it. ProtocolError if the header cannot be read.
         """
         serialization, header, body = frame
-        if serialization == JSON and header.startswith(_CODE_FIRST):
+        if serialization == JSON and header[:8] == _CODE_FIRST:
             route = self._by_digits.get(header[8 : header.find(b",", 8)])
             if route is not None:
                 try:
@@ -248,7 +234,7 @@ class Routes:
                 return None
             reply = route.method(request)
             if type(reply) is not Reply:
-                if type(reply) is not Later:
+                if not isinstance(reply, Later):
                     _start(route, request, reply)
                 return None
             if request.flag & ONEWAY_BIT:

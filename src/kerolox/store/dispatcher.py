@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kerolox.message import sysflag
 from kerolox.message.peek import Peek, peek, peek_run
@@ -12,9 +12,10 @@ from kerolox.store.arrivals import Arrivals
 from kerolox.store.cleaning.deleted_topics import DeletedTopics
 from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
 from kerolox.store.errors import NotStorable
-from kerolox.store.keys.key_index import KeyIndex, Put, tag_key
-from kerolox.store.log.commit_log import CommitLog
+from kerolox.store.keys.key_index import KeyIndex, Put, index_keys
+from kerolox.store.log.commit_log import Appended, CommitLog, Draft
 from kerolox.store.log.scan import Damage
+from kerolox.store.queue.consume_queue import ConsumeQueue
 from kerolox.store.queue.queue_ext import ExtendedQueue, ExtUnit
 from kerolox.store.queue.queues import Queues
 
@@ -42,6 +43,8 @@ class Dispatcher:
         self._delay_levels = delay_levels
         self._delay_level_max = max(delay_levels, default=0)
         self._deleted = deleted
+        # Whether each record has more than its entry in the queue.
+        self._is_extended = queues.is_extended
         # Up to here the log has been dispatched.
         self.offset = 0
         # The store time of the last record that was.
@@ -88,22 +91,66 @@ class Dispatcher:
 
         On OSError some of them may be in their queues, and nobody was woken.
         """
-        index, enter = self._index, self._enter
         puts: list[Put] = []
+        self._enter_all(records, puts)
+        last = records[-1]
+        self._become_known(
+            puts,
+            {(record.topic, record.queue_id): None for record in records},
+            last.physical_offset + last.size,
+            last.store_timestamp,
+        )
+
+    def dispatch_appended(self, drafts: Sequence[Draft], appended: Sequence[Appended]) -> None:
+        """Makes known what was just appended; read again is only that of which a draft does not say what is needed.
+
+        Fewer may have been appended than there are drafts. As above on OSError.
+        """
+        puts: list[Put] = []
+        queues: dict[tuple[str, int], ConsumeQueue | None] = {}
+        find, offset, timestamp = self._queues.find, self.offset, self.timestamp
+        for draft, place in zip(drafts, appended, strict=False):
+            physical_offset = place.physical_offset
+            if physical_offset != offset or self._is_extended:
+                # Something lies between, such as the end of a file.
+                break
+            timestamp, offset = place.store_timestamp, place.end_offset
+            key, keys = (draft.topic, draft.queue_id), draft.keys
+            queue = queues.get(key)
+            if keys is None:
+                self._enter_all([peek(draft.records, start) for start in draft.starts], puts)
+                queues.setdefault(key, None)
+                continue
+            if queue is None:
+                queue = queues[key] = find(*key)
+            queue.append(place.queue_offset, physical_offset, offset - physical_offset, draft.tags_code)
+            if keys:
+                puts.append((draft.topic, keys, physical_offset, timestamp))
+        if offset != self.offset:
+            self._become_known(puts, queues, offset, timestamp)
+        if offset < appended[-1].end_offset:
+            self.follow(appended[-1].end_offset)
+
+    def _enter_all(self, records: Sequence[Peek], puts: list[Put]) -> None:
+        """Gives records their entries in the queues, and adds to `puts` what they are found by."""
+        enter, has_index = self._enter, self._index is not None
         for record in records:
             kind = record.sys_flag & sysflag.TRANSACTION_MASK
             if kind == sysflag.NOT_TRANSACTION or kind == sysflag.COMMIT:
                 enter(record, record.tags_code if record.topic != SCHEDULE_TOPIC else self._due(record))
-            if index is not None and kind != sysflag.ROLLBACK and (keys := _keys(record)):
+            if has_index and kind != sysflag.ROLLBACK and (keys := _keys(record)):
                 puts.append((record.topic, keys, record.physical_offset, record.store_timestamp))
-        if index is not None:
-            index.put_all(puts)
-        last = records[-1]
-        self.offset = last.physical_offset + last.size
-        self.timestamp = last.store_timestamp
+
+    def _become_known(
+        self, puts: Sequence[Put], queues: Iterable[tuple[str, int]], end_offset: int, timestamp: int
+    ) -> None:
+        if self._index is not None:
+            self._index.put_all(puts)
+        self.offset = end_offset
+        self.timestamp = timestamp
         if self._arrivals:
-            for record in records:
-                self._arrivals.notify(record.topic, record.queue_id)
+            for topic, queue_id in queues:
+                self._arrivals.notify(topic, queue_id)
 
     def enter(self, record: Peek) -> None:
         """Gives a record its entry in the queue, and no more."""
@@ -135,10 +182,4 @@ class Dispatcher:
 
 def _keys(record: Peek) -> list[bytes]:
     """Returns what a record is found by."""
-    keys = [record.unique_key] if record.unique_key else []
-    if record.keys:
-        keys += [key for key in record.keys.split(b" ") if key]
-    if record.tag:
-        # As 5.5 does it, after the keys; 4.x does not ask for it.
-        keys.append(tag_key(record.tag))
-    return keys
+    return index_keys(record.unique_key, record.keys, record.tag)

@@ -1,6 +1,6 @@
 """From a message as a producer sent it to what the commit log appends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -9,15 +9,19 @@ from kerolox.message import names, sysflag
 from kerolox.message.batch import PART_SIZE_MIN, Part
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
-from kerolox.message.properties import find, mark
+from kerolox.message.peek import KEYS_MARK, TAGS_MARK, UNIQ_KEY_MARK
+from kerolox.message.properties import find, mark, outline, pick
 from kerolox.message.record import BODY_SIZE_MAX, encode
-from kerolox.store.delay.delays import DELAY_MARK, java_int
+from kerolox.message.tags import tags_code
+from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, java_int
+from kerolox.store.keys.key_index import index_keys
 from kerolox.store.log.commit_log import Draft
 
 # Returns the message that is stored instead of the one that was sent: the same, if it is none of its business.
 Diversion: TypeAlias = Callable[[Message], Message]
 
 _INNER_NUM_MARK = mark(names.INNER_NUM)
+_WAIT_MARK = mark(names.WAIT)
 
 
 class Drafts:
@@ -27,21 +31,38 @@ class Drafts:
     level decides over a time. What waits and is put back when it is due is not to come this way again.
     """
 
-    def __init__(self, diversions: Sequence[Diversion] = (), *, body_size_max: int = BODY_SIZE_MAX) -> None:
-        self._diversions = tuple(diversions)
+    def __init__(
+        self, diversions: Mapping[bytes, Diversion] | None = None, *, body_size_max: int = BODY_SIZE_MAX
+    ) -> None:
+        # Each by a property that all messages have that it is about; looked for is how that begins.
+        self._diversions = tuple((name[:4], divert) for name, divert in (diversions or {}).items())
         self._body_size_max = body_size_max
 
     def one(self, message: Message) -> Draft:
         """Returns the draft of a message. Topic and queue may be others than the message's, which stays as it is."""
-        sys_flag = message.sys_flag
-        if sys_flag & sysflag.INNER_BATCH or _INNER_NUM_MARK in message.properties:
+        return self.outlined(message, outline(message.properties))
+
+    def outlined(self, message: Message, outlined: dict[bytes, bytes]) -> Draft:
+        """The same, by the outline of the message's properties; it may be of fewer than all."""
+        sys_flag, properties = message.sys_flag, message.properties
+        if sys_flag & sysflag.INNER_BATCH or _INNER_NUM_MARK[:4] in outlined:
             _check_inner_batch(message)
         # Of the transaction types, PREPARED and ROLLBACK have this bit; the plain message is to cost next to nothing.
-        is_queued = not sys_flag & sysflag.PREPARED
-        if is_queued:
-            for divert in self._diversions:
+        if sys_flag & sysflag.PREPARED:
+            records = encode(message, self._body_size_max)
+            return Draft(message.topic, message.queue_id, records, (0,), False, _is_awaited(properties))
+        is_awaited = pick(outlined, properties, _WAIT_MARK) != b"false"
+        for marked, divert in self._diversions:
+            if marked in outlined:
                 message = divert(message)
-        return Draft(message.topic, message.queue_id, encode(message, self._body_size_max), (0,), is_queued)
+        draft = Draft(message.topic, message.queue_id, encode(message, self._body_size_max), (0,), True, is_awaited)
+        if message.topic != SCHEDULE_TOPIC:
+            unique_key = pick(outlined, properties, UNIQ_KEY_MARK)
+            tag, keys = pick(outlined, properties, TAGS_MARK), pick(outlined, properties, KEYS_MARK)
+            draft.keys = index_keys(unique_key, keys, tag)
+            if tag:
+                draft.tags_code = tags_code(tag)
+        return draft
 
     def batch(self, shared: Message, parts: Sequence[Part]) -> Draft:
         """Returns a draft with a record for each part; all but body, flag and properties is of the `shared` message.
@@ -56,7 +77,7 @@ class Drafts:
             one.body, one.properties, one.flag = part.body, part.properties, part.flag
             starts.append(len(records))
             records += encode(one, self._body_size_max)
-        return Draft(shared.topic, shared.queue_id, records, tuple(starts))
+        return Draft(shared.topic, shared.queue_id, records, tuple(starts), True, _is_awaited(shared.properties))
 
     def _check_batch(self, shared: Message, parts: Sequence[Part]) -> None:
         _check_inner_batch(shared)
@@ -71,6 +92,10 @@ class Drafts:
         level = java_int(text) if text else 0
         if level is None or level > 0:
             raise MessageIllegal(f"a batch cannot be delayed, and {names.DELAY} is {text[:100]!r}")
+
+
+def _is_awaited(properties: bytes) -> bool:
+    return find(properties, _WAIT_MARK) != b"false"
 
 
 def _check_inner_batch(message: Message) -> None:

@@ -29,7 +29,7 @@ from kerolox.store.lock import Lock, take_lock
 from kerolox.store.log.commit_log import Appended, CommitLog, Draft
 from kerolox.store.log.flusher import Flusher
 from kerolox.store.log.preparer import Preparer
-from kerolox.store.log.promises import Promises, Sender, tell_refused, tell_stored
+from kerolox.store.log.promises import Promises, Sender, not_told, tell_refused
 from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.queue.queues import Queues, check_name
 from kerolox.store.reader import Reader
@@ -109,6 +109,8 @@ class Store(Service):
         self._gathered: list[tuple[Draft, Sender]] = []
         # How long senders wait for the next file of the log before they are refused.
         self.patience_seconds: Callable[[], float] = lambda: float("inf")
+        # Called when senders have been told, so that what they answer need not wait for its turn.
+        self.on_told: Callable[[], None] = lambda: None
         # Since when, and for whom, there is no file to append to.
         self._stall: Stall | None = None
         self._awaited: asyncio.Task[OSError | None] | None = None
@@ -255,7 +257,8 @@ class Store(Service):
         What is submitted in one turn of the loop is written with one write, before any of its senders is told.
         NotStorable at once, and StoreBusy if too much waits already.
         """
-        self._check(draft)
+        if len(draft.records) > self.log.draft_size_max or (draft.topic, draft.queue_id) not in self._queue_offsets:
+            self._check(draft)
         if self._is_sync or self._stall is not None:
             self._admit(draft)
         if not self._gathered:
@@ -284,21 +287,27 @@ class Store(Service):
         except Exception as error:
             # Whatever it is, those who wait must learn of it.
             failure = error
-        is_sync = self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        is_sync = self._is_sync
         for (draft, sender), place in zip(gathered, appended, strict=False):
             if is_sync and draft.is_awaited:
                 self._promises.add(place, sender)
             else:
-                tell_stored(sender, place, is_durable=True)
+                try:
+                    sender.stored(place, True)
+                except Exception as error:
+                    not_told(place, error)
         if is_sync and appended:
             # Also where no sender waits: readers see it when it is durable.
             self.flusher.wake()
-        for _, sender in gathered[len(appended) :]:
-            tell_refused(sender, failure)
+        if len(appended) < len(gathered):
+            for _, sender in gathered[len(appended) :]:
+                tell_refused(sender, failure)
+        self.on_told()
 
     def _become_durable(self) -> None:
         self._follow()
         self._promises.settle(self.flusher.durable_offset)
+        self.on_told()
 
     def _awaits_file(self) -> bool:
         """Has the next file of the log made; True if what was gathered is appended only when that is done."""
@@ -335,8 +344,18 @@ class Store(Service):
             self._follow()
             if self._lag is not None:
                 raise StoreFull(f"queues and index cannot follow the commit log: {self._lag}") from self._lag
+        # What the next in each queue gets, if all are appended.
         wanted: dict[tuple[str, int], int] = {}
-        queue_offsets = [self._next_offset(draft, wanted) for draft in drafts]
+        queue_offsets: list[int] = []
+        known = self._queue_offsets
+        for draft in drafts:
+            if draft.is_queued:
+                key = draft.topic, draft.queue_id
+                offset = wanted[key] if key in wanted else known.get(key, 0)
+                wanted[key] = offset + len(draft.starts)
+                queue_offsets.append(offset)
+            else:
+                queue_offsets.append(0)
         try:
             appended = self.log.append(drafts, queue_offsets, self._clock.millis(), no_file)
         except OSError as error:
@@ -345,11 +364,14 @@ class Store(Service):
         except SyncFailed as error:
             self.flusher.fail(error)
             raise
-        for draft, place in zip(drafts, appended, strict=False):
-            if draft.is_queued:
-                self._queue_offsets[draft.topic, draft.queue_id] = place.queue_offset + len(draft.starts)
-        if self.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
-            self._follow()
+        if len(appended) == len(drafts):
+            self._queue_offsets.update(wanted)
+        else:
+            for draft, place in zip(drafts, appended, strict=False):
+                if draft.is_queued:
+                    self._queue_offsets[draft.topic, draft.queue_id] = place.queue_offset + len(draft.starts)
+        if not self._is_sync:
+            self._follow(drafts, appended)
         return appended
 
     def _check(self, draft: Draft) -> None:
@@ -359,26 +381,19 @@ class Store(Service):
         if (draft.topic, draft.queue_id) not in self._queue_offsets:
             check_name(draft.topic, draft.queue_id)
 
-    def _next_offset(self, draft: Draft, wanted: dict[tuple[str, int], int]) -> int:
-        if not draft.is_queued:
-            return 0
-        key = draft.topic, draft.queue_id
-        offset = wanted.get(key)
-        if offset is None:
-            offset = self._queue_offsets.get(key, 0)
-        wanted[key] = offset + len(draft.starts)
-        return offset
+    def _follow(self, drafts: Sequence[Draft] = (), appended: Sequence[Appended] = ()) -> bool:
+        """Shows readers what they may see, such as what was just appended.
 
-    def _follow(self) -> bool:
-        """Shows readers what they may see: under SYNC_FLUSH nothing that a power cut could take back.
-
-        True if more could be shown at once, but others should have their turn.
+        Under SYNC_FLUSH that is nothing that a power cut could take back. True if more could be shown at once, but
+        others should have their turn.
         """
-        is_sync = self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         try:
-            end_offset = self.flusher.durable_offset if is_sync else self.log.end_offset
-            # What was left behind for want of room may be much.
-            self.dispatcher.follow(end_offset, size_max=sys.maxsize if self._lag is None else _CATCH_UP_SIZE)
+            end_offset = self.flusher.durable_offset if self._is_sync else self.log.end_offset
+            if appended:
+                self.dispatcher.dispatch_appended(drafts, appended)
+            else:
+                # What was left behind for want of room may be much.
+                self.dispatcher.follow(end_offset, size_max=sys.maxsize if self._lag is None else _CATCH_UP_SIZE)
             if self.queues.backlog.entries > self.config.queue_entries_pending_max:
                 self.queues.flush()
         except (OSError, RecordError, StoreError) as error:

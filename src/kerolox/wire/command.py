@@ -142,7 +142,7 @@ def encode(
 _BEFORE_OPAQUE = b'{"code":0,"flag":1,"language":"JAVA","opaque":'
 _AFTER_OPAQUE = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % CURRENT_VERSION
 _PLAIN_ANSWER = _BEFORE_OPAQUE + b"%d" + _AFTER_OPAQUE
-_ANSWER_WITH_FIELDS = b'{"code":0,"extFields":{%b},"flag":1,"language":"JAVA","opaque":%d' + _AFTER_OPAQUE
+_BEFORE_FIELDS, _AFTER_FIELDS = b'{"code":0,"extFields":{', b'},"flag":1,"language":"JAVA","opaque":%d' + _AFTER_OPAQUE
 _pack_prefix = PREFIX.pack
 
 OPAQUE_DIGITS_MAX = 9
@@ -158,11 +158,12 @@ def plain_answer(opaque: int, body: bytes) -> bytes:
     return _pack_prefix(size, header_size) + header + body
 
 
-def answer_with(fields: bytes, opaque: int) -> bytes:
-    """Returns an answer of success in JSON whose fields are written already: `"msgId":"7F00","queueId":"0"`."""
-    header = _ANSWER_WITH_FIELDS % (fields, opaque)
-    header_size = len(header)
-    return _pack_prefix(4 + header_size, header_size) + header
+def answer_template(fields: bytes) -> bytes:
+    """Returns the JSON header of an answer of success, to be filled in with `%`, last the opaque.
+
+    The fields are written already, as a template too: `"msgId":"%b","queueId":"%d"`.
+    """
+    return _BEFORE_FIELDS + fields + _AFTER_FIELDS
 
 
 def binary_answer_with(section: bytes, opaque: int) -> bytes:

@@ -37,7 +37,7 @@ async def test_a_queue_has_a_beginning_and_an_end(sent: BrokerFixture) -> None:
 
 async def test_what_readers_do_not_see_yet_counts_only_for_who_asks_for_it(sent: BrokerFixture) -> None:
     """Under SYNC_FLUSH that is what is not durable yet; here readers are kept from following the log."""
-    sent.broker.store._follow = lambda: False  # type: ignore[method-assign]
+    sent.broker.store._follow = lambda *_: False  # type: ignore[method-assign]
     await sent.send("orders", b"more")
 
     appended = (await sent.call(h.GetMaxOffset(topic="orders", queue_id=0, committed=False))).fields.offset

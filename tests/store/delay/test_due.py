@@ -10,7 +10,7 @@ from kerolox.message.message import Message
 from kerolox.message.properties import mark, remove
 from kerolox.message.record import decode, encode, stamp
 from kerolox.store.delay import due as due_module
-from kerolox.store.delay.delays import HALF_TOPIC, SCHEDULE_TOPIC, diversion, restored
+from kerolox.store.delay.delays import DELAY_MARK, HALF_TOPIC, SCHEDULE_TOPIC, diversion, restored
 from kerolox.store.delay.due import Due, DueMessages
 from kerolox.store.drafts import Drafts
 from kerolox.store.log.commit_log import Draft
@@ -21,7 +21,7 @@ from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG, StillClock, config, draft, opened, put
 
 LEVELS = {1: 1000, 2: 5000}
-DRAFTS = Drafts([diversion(LEVELS)])
+DRAFTS = Drafts({DELAY_MARK: diversion(LEVELS)})
 
 
 class Waiting:

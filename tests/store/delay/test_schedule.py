@@ -12,7 +12,7 @@ from kerolox.message.peek import peek
 from kerolox.message.record import decode
 from kerolox.runtime.clock import ManualClock, SystemClock
 from kerolox.store.configuration import FlushDiskType
-from kerolox.store.delay.delays import SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, diversion, parse_levels
 from kerolox.store.delay.schedule import ScheduledDelivery
 from kerolox.store.drafts import Drafts
 from kerolox.store.store import Store
@@ -20,7 +20,7 @@ from tests.store.disks import SimulatedDisk
 from tests.store.stores import ROOT, all_records, config, draft_of_size, new_store, put, without_threads
 
 LEVELS = "1s 5s 2h"
-DRAFTS = Drafts([diversion(parse_levels(LEVELS))])
+DRAFTS = Drafts({DELAY_MARK: diversion(parse_levels(LEVELS))})
 PATH = ROOT / "config" / "delayOffset.json"
 
 

@@ -6,10 +6,10 @@ from kerolox.message import sysflag
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.delay.delays import SCHEDULE_TOPIC, diversion, parse_levels
+from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, diversion, parse_levels
 from kerolox.store.drafts import Drafts
 from kerolox.store.errors import TimerIllegal, TimerRefused
-from kerolox.store.timer.divert import TIMER_TOPIC, divert, out_time, precision
+from kerolox.store.timer.divert import ANY_TIMER, TIMER_TOPIC, divert, out_time, precision
 
 NOW = 1_700_000_000_400
 
@@ -153,7 +153,8 @@ def test_a_slot_is_over_when_its_messages_are_due() -> None:
 
 def test_a_draft_is_made_of_what_was_diverted_by_level_or_by_time() -> None:
     config = StoreConfig()
-    drafts = Drafts([diversion(parse_levels(config.message_delay_level)), lambda sent: divert(sent, config, NOW)])
+    levels = parse_levels(config.message_delay_level)
+    drafts = Drafts({DELAY_MARK: diversion(levels), ANY_TIMER: lambda sent: divert(sent, config, NOW)})
     assert drafts.one(message()).topic == "orders"
     assert drafts.one(message(TIMER_DELAY_SEC="5")).topic == TIMER_TOPIC
     assert drafts.one(message(TIMER_DELAY_SEC="5", DELAY="3")).topic == SCHEDULE_TOPIC

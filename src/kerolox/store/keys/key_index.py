@@ -32,6 +32,17 @@ def tag_key(tag: bytes) -> bytes:
     return _TAG_MARK + tag
 
 
+def index_keys(unique_key: bytes, keys: bytes, tag: bytes) -> list[bytes]:
+    """Returns what a record is found by; `keys` are parted by spaces."""
+    found = [unique_key] if unique_key else []
+    if keys:
+        found += [key for key in keys.split(b" ") if key]
+    if tag:
+        # As 5.5 does it, after the keys; 4.x does not ask for it.
+        found.append(tag_key(tag))
+    return found
+
+
 class KeyIndex:
     """Files of one shape, each named after the time at which it was made; the newest of them grows.
 

@@ -22,6 +22,9 @@ class Draft(msgspec.Struct, gc=False):
     is_queued: bool = True
     # Whether its sender wants to wait until it is durable, where the configuration promises that (property WAIT).
     is_awaited: bool = True
+    # What its one record is found by, so that nobody has to read it again to know; None if that was not looked for.
+    keys: list[bytes] | None = None
+    tags_code: int = 0
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -38,6 +41,8 @@ class CommitLog:
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
+        # A draft is in one file, and at its end there is room for a blank.
+        self.draft_size_max = segments.segment_size - BLANK_SIZE_MIN
         # The end of what is written.
         self.end_offset = 0
         # The end of what a write that failed may have left behind it.
@@ -52,11 +57,6 @@ class CommitLog:
     def first_offset(self) -> int:
         """The oldest offset that is still there."""
         return self._segments.first_offset
-
-    @property
-    def draft_size_max(self) -> int:
-        """A draft is in one file, and at its end there is room for a blank."""
-        return self._segments.segment_size - BLANK_SIZE_MIN
 
     def load(self, end_offset: int) -> None:
         """Goes on writing at `end_offset`, the end of the last whole record that recovery has found."""
@@ -127,8 +127,11 @@ class CommitLog:
             if end - start + size > room:
                 break
             queue_offset = queue_offsets[index]
-            for number, at in enumerate(draft.starts):
-                stamp(records, queue_offset + number, end + at, store_timestamp, at)
+            if len(draft.starts) == 1:
+                stamp(records, queue_offset, end, store_timestamp)
+            else:
+                for number, at in enumerate(draft.starts):
+                    stamp(records, queue_offset + number, end + at, store_timestamp, at)
             appended.append(Appended(end, end + size, queue_offset, store_timestamp))
             end += size
         data = b"".join([draft.records for draft in drafts[first : first + len(appended)]])

@@ -75,8 +75,13 @@ def tell_stored(sender: Sender, appended: Appended, *, is_durable: bool) -> None
     """Whatever goes wrong with one sender, the others must be told too."""
     try:
         sender.stored(appended, is_durable)
-    except Exception:
-        log.exception("the sender of the message at %d could not be told that it is stored", appended.physical_offset)
+    except Exception as error:
+        not_told(appended, error)
+
+
+def not_told(appended: Appended, error: Exception) -> None:
+    place = appended.physical_offset
+    log.error("the sender of the message at %d could not be told that it is stored", place, exc_info=error)
 
 
 def tell_refused(sender: Sender, error: Exception) -> None:

@@ -37,6 +37,11 @@ class Queues:
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.backlog = Backlog()
 
+    @property
+    def is_extended(self) -> bool:
+        """Whether queues have units besides their entries."""
+        return self._ext_directory is not None
+
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(self._queues.values())
 
