@@ -152,3 +152,19 @@ def test_on_a_real_disk_the_same_holds(tmp_path: Path) -> None:
 
 def test_a_real_disk_knows_what_is_not_there(tmp_path: Path) -> None:
     assert RealDisk().read(tmp_path / "missing") is None
+
+
+def test_a_view_shows_what_is_written_later_and_outlives_the_file(tmp_path: Path) -> None:
+    disk = RealDisk()
+    file = disk.open(tmp_path / "00000000000000000000", create=True)
+    assert file.view() is None
+    file.allocate(8192)
+    view = file.view()
+    assert view is not None
+
+    file.write(4096, b"later")
+    file.close()
+    disk.remove(file.path)
+
+    assert bytes(view[4096:4101]) == b"later"
+    assert view.readonly

@@ -298,6 +298,9 @@ class SimulatedFile:
         self._disk._look("read", self.path)
         return bytes(self._inode.content[offset : offset + size])
 
+    def view(self) -> memoryview | None:
+        return None
+
     def write(self, offset: int, data: bytes) -> None:
         self._check_open()
         self._disk._change("write", self.path, lambda: self._write(offset, data[: len(data) // 2]))

@@ -27,6 +27,8 @@ A = TypeVar("A", bound=Header)
 # How much one peer may bring before the others have their turn; more, while it completes a long frame.
 RECEIVE_SIZE = 16 * 1024
 RECEIVE_SIZE_PARTIAL = 128 * 1024
+# Frames of this size are not joined with others.
+_LARGE = 16 * 1024
 
 
 class _Received(threading.local):
@@ -202,15 +204,25 @@ class Connection(asyncio.BufferedProtocol):
         """Lets what was sent leave at once."""
         if not self._out:
             return
-        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
-        self._out.clear()
-        if self._transport is None or self._transport.is_closing():
+        out = self._out
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            out.clear()
             return
         self.is_active = True
+        if len(out) > 1 and len(out[0]) >= _LARGE and self._tls is None:
+            # To copy them would cost more than to send them one by one.
+            frames = out[:]
+            out.clear()
+            for frame in frames:
+                transport.write(frame)
+            return
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
         if self._tls is not None:
             self._tls.send(data)
             data = self._tls.outgoing()
-        self._transport.write(data)
+        transport.write(data)
 
     def close(self) -> None:
         """Closes after what is under way has been written."""

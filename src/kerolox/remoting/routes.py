@@ -290,7 +290,7 @@ async def _carry_out(route: _Route, request: Incoming[Any], waiting: Awaitable[R
 
 def _encoded(request: Incoming[Any], reply: Reply[Any]) -> bytes:
     ext = None if reply.header is None else reply.header.ext()
-    return encode_answer(request.serialization, request.opaque, reply.code, reply.remark, ext, reply.body)
+    return encode_answer(request.serialization, request.opaque, reply.code, reply.remark, ext, reply.body, reply.parts)
 
 
 def _failed(request: Incoming[Any], error: Exception, ext: dict[str, str] | None) -> bytes | None:

@@ -1,6 +1,7 @@
 """The one place where bytes reach the disk, so that tests can record, fail and tear what is written."""
 
 import errno
+import mmap
 import os
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +18,12 @@ class File(Protocol):
     path: Path
 
     def read(self, offset: int, size: int) -> bytes: ...
+
+    def view(self) -> memoryview | None:
+        """Returns the whole file as it is and as it changes, to be read only; None where that cannot be had.
+
+        It must have its full size, and keep it: reading what was cut off since ends the process.
+        """
 
     def write(self, offset: int, data: bytes) -> None:
         """Writes all of `data`, or raises OSError; how much of it is there then is anybody's guess."""
@@ -79,9 +86,19 @@ class RealFile:
     def __init__(self, path: Path, flags: int) -> None:
         self.path = path
         self._descriptor = os.open(path, flags, 0o644)
+        self._view: memoryview | None = None
 
     def read(self, offset: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, offset)
+
+    def view(self) -> memoryview | None:
+        if self._view is None:
+            try:
+                self._view = memoryview(mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ))
+            except (OSError, ValueError):
+                # There is no room for it in memory, or the file is empty.
+                return None
+        return self._view
 
     def write(self, offset: int, data: bytes) -> None:
         written = os.pwrite(self._descriptor, data, offset)
@@ -112,6 +129,8 @@ class RealFile:
         return self.size()
 
     def close(self) -> None:
+        # Whoever still reads what it showed may go on.
+        self._view = None
         os.close(self._descriptor)
 
 

@@ -1,5 +1,7 @@
 """A command: one request or one answer, in memory and as a frame in either serialization."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from kerolox.codes import CURRENT_VERSION
@@ -181,15 +183,35 @@ def plain_answer_around(body: bytes) -> tuple[tuple[bytes, ...], bytes]:
 
 
 def encode_answer(
-    serialization: int, opaque: int, code: int, remark: str | None, ext: dict[str, str] | None, body: bytes
+    serialization: int,
+    opaque: int,
+    code: int,
+    remark: str | None,
+    ext: dict[str, str] | None,
+    body: bytes,
+    parts: Sequence[bytes | memoryview] = (),
 ) -> bytes:
-    """Returns the frame that answers the request with this `opaque`, in the serialization it came in."""
-    return encode(serialization, code=code, opaque=opaque, flag=ANSWER_BIT, remark=remark, ext=ext, body=body)
+    """Returns the frame that answers the request with this `opaque`, in the serialization it came in.
+
+    The body may also come in parts, which saves a copy of it.
+    """
+    if not parts:
+        return encode(serialization, code=code, opaque=opaque, flag=ANSWER_BIT, remark=remark, ext=ext, body=body)
+    frame = encode(serialization, code=code, opaque=opaque, flag=ANSWER_BIT, remark=remark, ext=ext)
+    header_size = len(frame) - PREFIX.size
+    size = 4 + header_size + sum(map(len, parts))
+    _check_size(size)
+    prefix = PREFIX.pack(size, serialization << 24 | header_size)
+    return b"".join([prefix, frame[PREFIX.size :], *parts])
 
 
 def _framed(serialization: int, header: bytes, body: bytes) -> bytes:
     header_size = len(header)
     size = 4 + header_size + len(body)
+    _check_size(size)
+    return PREFIX.pack(size, serialization << 24 | header_size) + header + body
+
+
+def _check_size(size: int) -> None:
     if size + 4 > FRAME_SIZE_MAX:
         raise ProtocolError(f"frame of {size + 4} bytes, at most {FRAME_SIZE_MAX} allowed")
-    return PREFIX.pack(size, serialization << 24 | header_size) + header + body

@@ -1,6 +1,6 @@
 """An answer with its header decoded: what a processor returns and what a caller gets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -18,6 +18,8 @@ class Reply(msgspec.Struct, Generic[A], gc=False):
     body: bytes = b""
     code: int = ResponseCode.SUCCESS.value
     remark: str | None = None
+    # The body of an answer that is to be sent, in parts, where to put them together would cost a copy.
+    parts: Sequence[bytes | memoryview] = ()
     # Gives the body for the same question asked again; None once it can no longer say.
     again: Callable[[], bytes | None] | None = None
 

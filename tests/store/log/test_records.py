@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from kerolox.message.record import MAGIC_V2, size_and_magic
+from kerolox.runtime.files import RealDisk
 from kerolox.store.log.records import Gathered, Records, cut_records
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk
-from tests.store.stores import config, draft, draft_of_size, opened, put
+from tests.store.stores import config, draft, draft_of_size, new_store, opened, put
 
 
 def filled(sizes: list[int], segment_size: int = 4096) -> tuple[Store, list[tuple[int, int]]]:
@@ -77,3 +81,24 @@ def test_records_of_long_topics_are_found_alone_and_among_others() -> None:
     assert gathered(store, [long])[0].count == 1
     assert gathered(store, [long, short])[0].count == 2
     assert Records(store.log).store_time(long[0]) == Records(store.log).store_time(short[0])
+
+
+def test_on_a_real_disk_records_are_shown_where_they_lie(tmp_path: Path) -> None:
+    store = new_store(RealDisk(), config(mapped_file_size_commit_log=4096, store_path_root_dir=tmp_path))
+    store.recover()
+    sizes = [500, 700, 300, 2000, 2000, 600]
+    places = [(put(store, draft_of_size(size))[0].physical_offset, size) for size in sizes]
+    expected = [store.reader.record_at(*place) for place in places]
+
+    whole, reads = gathered(store, [*places[:2], *places[3:]])
+    assert (reads, whole.count, whole.size) == (0, 5, sum(sizes) - 300)
+    # Two side by side, one after a gap, and those of the next file.
+    assert [len(run) for run in whole.runs] == [1200, 2000, 2600]
+    assert b"".join(whole.runs) == b"".join([*expected[:2], *expected[3:]])
+
+    partly, _ = gathered(store, [places[0], (100, 50), places[3], (10**9, 100)])
+    assert b"".join(partly.runs) == expected[0] + expected[3]
+    assert partly.missing_offset == 10**9
+    asyncio.run(store.close())
+    # What was shown is still there.
+    assert b"".join(whole.runs) == b"".join([*expected[:2], *expected[3:]])

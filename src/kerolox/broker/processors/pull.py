@@ -175,4 +175,4 @@ class PullProcessor:
             min_offset=got.min_offset,
             max_offset=got.max_offset,
         )
-        return Reply(pulled, b"".join(got.runs), code.value, got.status.value)
+        return Reply(pulled, code=code.value, remark=got.status.value, parts=got.runs)

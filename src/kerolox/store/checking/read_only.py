@@ -59,6 +59,9 @@ class _ReadOnlyFile:
     def read(self, offset: int, size: int) -> bytes:
         return self._file.read(offset, size)
 
+    def view(self) -> memoryview | None:
+        return self._file.view()
+
     def write(self, offset: int, data: bytes) -> None:
         raise _refused(self.path)
 

@@ -166,6 +166,11 @@ class CommitLog:
             return self._recent[start : start + size]
         return self._segments.read(offset, min(size, self.end_offset - offset))
 
+    def view(self, offset: int) -> tuple[memoryview | None, int, int]:
+        """Returns the file that holds `offset`, where it begins, and up to where the log goes in it."""
+        start = self._segments.start_of(offset)
+        return self._segments.view(offset), start, min(self.end_offset, start + self._segments.segment_size)
+
     def sync(self, start_offset: int, end_offset: int) -> None:
         """Makes a range survive a power cut; may block."""
         self._segments.sync(start_offset, end_offset)

@@ -87,27 +87,54 @@ class Records:
 
         What is not there is left out, and so is what is not wanted.
         """
-        first, count, read, runs = 0, len(places), self.read, found.runs
-        is_plain = wants is None and not self.damages
+        first, count = 0, len(places)
+        if wants is None and not self.damages:
+            first = self._gather_plain(found, places)
         while first < count:
             start, size = places[first]
             end = start + size
             last = first + 1
             if last < count and 0 <= places[last][0] - end <= _GAP_MAX:
                 end, last = self._span(places, first)
-            elif is_plain and size <= _SPAN_MAX:
-                # Most records of a store with many queues lie by themselves.
-                data = read(start, size)
-                if len(data) == size >= _HEAD_SIZE and _unpack_head(data) == (size, MAGIC_V1, start):
-                    runs.append(data)
-                    found.count += 1
-                    found.size += size
-                    first = last
-                    continue
             is_doubtful = end - start > _SPAN_MAX and self.size_at(start) != end - start
-            data = b"" if is_doubtful else read(start, end - start)
+            data = b"" if is_doubtful else self.read(start, end - start)
             self._cut(found, data, start, places[first:last], wants)
             first = last
+
+    def _gather_plain(self, found: Gathered, places: Sequence[tuple[int, int]]) -> int:
+        """Adds records without a copy of them, up to an unusual one or a file that cannot be seen; returns how many."""
+        runs, total = found.runs, 0
+        view: memoryview | None = None
+        base = limit = run_start = run_end = count = 0
+        for start, size in places:
+            end = start + size
+            if not base <= start < limit:
+                if view is not None and run_end > run_start:
+                    runs.append(view[run_start - base : run_end - base])
+                view, base, limit = self._view(start)
+                run_start = run_end = start
+            if view is None or end > limit or size < _HEAD_SIZE:
+                break
+            if _unpack_head(view, start - base) != (size, MAGIC_V1, start):
+                break
+            if start != run_end:
+                if run_end > run_start:
+                    runs.append(view[run_start - base : run_end - base])
+                run_start = start
+            run_end = end
+            count += 1
+            total += size
+        if view is not None and run_end > run_start:
+            runs.append(view[run_start - base : run_end - base])
+        found.count += count
+        found.size += total
+        return count
+
+    def _view(self, physical_offset: int) -> tuple[memoryview | None, int, int]:
+        try:
+            return self._log.view(physical_offset)
+        except OSError as error:
+            raise StoreError(f"the commit log could not be read at {physical_offset}: {error}") from error
 
     def _span(self, places: Sequence[tuple[int, int]], first: int) -> tuple[int, int]:
         """Returns up to where, and up to which place, it is worth reading at once from the first on."""

@@ -162,6 +162,12 @@ class Segments:
         start = self.start_of(offset)
         return self._files.get(self._path(start)).read(offset - start, min(size, self.room_after(offset)))
 
+    def view(self, offset: int) -> memoryview | None:
+        """Returns the whole file that holds `offset`, to be read only; None if there is none, or it cannot be had."""
+        if not self.first_offset <= offset < self.end_offset:
+            return None
+        return self._files.get(self._path(self.start_of(offset))).view()
+
     def data_end(self, start: int) -> int:
         """Returns an offset after which the file that begins at `start` was never written, and has only zeros."""
         return start + min(self._files.get(self._path(start)).data_end(), self.segment_size)
