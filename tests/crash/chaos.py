@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,8 @@ real disk, stopped by `strace` at a system call or by SIGKILL at any moment. Eac
 `make test` runs a small part of each.
 
 """
+# So much of what a proof that failed has printed.
+_SHOWN_MAX = 10_000
 _HEADINGS = ("proof", "runs", "messages promised", "lost", "seconds", "command")
 
 Row = tuple[str, ...]
@@ -109,9 +112,13 @@ def prove(proof: Proof) -> tuple[Row, bool]:
         arguments = [sys.executable, "-m", "pytest", *proof.tests.split(), "--timeout=0", "-q"]
         environment = os.environ | proof.environment | {"KEROLOX_PROOFS": str(notes)}
         started = time.monotonic()
-        code = subprocess.run(arguments, cwd=ROOT, env=environment, check=False).returncode
+        ran = subprocess.run(arguments, cwd=ROOT, env=environment, check=False, text=True, capture_output=True)
         seconds = time.monotonic() - started
         lines = notes.read_text().splitlines() if notes.exists() else []
+    code = ran.returncode
+    print(f"{proof.name}: {'held' if code == 0 else 'FAILED'} after {seconds:.0f} s", flush=True)
+    if code:
+        print(ran.stdout[-_SHOWN_MAX:], ran.stderr[-_SHOWN_MAX:], flush=True)
     return _row(proof, [json.loads(line) for line in lines], seconds, is_held=code == 0), code == 0
 
 
@@ -133,13 +140,16 @@ def main(names: list[str]) -> int:
     chosen = [proof for proof in PROOFS if not names or proof.name in names]
     is_held = bool(chosen)
     rows = {proof.name: _not_run(proof) for proof in PROOFS}
-    for proof in chosen:
-        print(f"{proof.name}: {proof.command}", flush=True)
-        rows[proof.name], held = prove(proof)
-        is_held &= held
-        # After each of them, for the last may take an hour.
-        if not names:
-            PAGE.write_text(page(list(rows.values())))
+    # As many at once as there are cores, for each keeps one busy.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for proof in chosen:
+            print(f"{proof.name}: {proof.command}", flush=True)
+        for proof, (row, held) in zip(chosen, pool.map(prove, chosen), strict=True):
+            rows[proof.name] = row
+            is_held &= held
+            # After each of them, for the last may take an hour.
+            if not names:
+                PAGE.write_text(page(list(rows.values())))
     if names:
         print(page([rows[proof.name] for proof in chosen]))
     return 0 if is_held else 1
