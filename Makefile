@@ -39,7 +39,7 @@ chaos: $(INSTALLED) ## stop, starve and damage stores, thousands of times, and r
 	$(BIN)/python -m tests.crash.chaos $(ARGS)
 
 compat: $(INSTALLED) ## run Apache RocketMQ's brokers, clients and mqadmin against ours (needs Java and Maven)
-	KEROLOX_COMPAT_TABLE=docs/reference/compatibility.md $(BIN)/pytest -m compat --timeout=900 $(ARGS)
+	$(BIN)/python -m tests.compat.everything $(ARGS)
 
 clean: ## remove what was built
 	rm -rf .venv build dist artefacts .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

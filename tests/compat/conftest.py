@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if table.cells:
         terminalreporter.write("\n".join(table.matrix()) + "\n\n")
     terminalreporter.write("\n".join(table.lines()) + "\n")
-    target = os.environ.get("KEROLOX_COMPAT_TABLE")
+    target = os.environ.get("KEROLOX_COMPAT_FOUND")
     if target:
-        Path(target).write_text(table.page())
+        Path(target).write_text(json.dumps(table.dump()))

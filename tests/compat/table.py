@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 _HEADINGS = ("part", "what", "Apache", "result", "seconds")
 _PAGE = """\
@@ -111,6 +112,19 @@ class Table:
         order = list(Part)
         rows = sorted(self.rows, key=lambda row: order.index(row.part))
         return _aligned([_HEADINGS, *(row.cells() for row in rows)])
+
+    def dump(self) -> dict[str, Any]:
+        """What `add` takes in, as JSON can hold it."""
+        rows = [[row.part.value, row.what, row.version, row.result, row.seconds] for row in self.rows]
+        cells = {name: {client: cell.result for client, cell in cells.items()} for name, cells in self.cells.items()}
+        return {"rows": rows, "cells": cells}
+
+    def add(self, dumped: dict[str, Any]) -> None:
+        """Takes in what another session has found."""
+        for part, what, version, result, seconds in dumped["rows"]:
+            self.rows.append(Row(Part(part), what, version, result, seconds))
+        for feature, cells in dumped["cells"].items():
+            self.cells.setdefault(feature, {}).update({client: Cell(result) for client, result in cells.items()})
 
     def page(self) -> str:
         """The table with what a reader of the documentation has to know about it."""

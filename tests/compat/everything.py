@@ -1,0 +1,60 @@
+"""`make compat`: every comparison with Apache RocketMQ, file by file, and the page that says what came of them.
+
+What a file has shown is kept in artefacts/compat until it is run again, so that arguments may choose some files
+(`make compat ARGS="store features"`); the page is written when every file has been run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.compat.table import Table
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "compatibility.md"
+FOUND = ROOT / "artefacts" / "compat"
+_TIMEOUT_SECONDS = 900
+
+
+def compare(file: Path) -> bool:
+    """Runs the comparisons of one file; whether all held."""
+    found = FOUND / f"{file.stem}.json"
+    found.unlink(missing_ok=True)
+    arguments = [sys.executable, "-m", "pytest", str(file), "-m", "compat", "-q", f"--timeout={_TIMEOUT_SECONDS}"]
+    started = time.monotonic()
+    unsaved = found.with_suffix(".tmp")
+    unsaved.write_text(json.dumps(Table().dump()))
+    environment = os.environ | {"KEROLOX_COMPAT_FOUND": str(unsaved)}
+    code = subprocess.run(arguments, cwd=ROOT, env=environment, check=False).returncode
+    print(f"{file.stem}: {'held' if code == 0 else 'FAILED'} after {time.monotonic() - started:.0f} s", flush=True)
+    if code == 0:
+        unsaved.rename(found)
+    return code == 0
+
+
+def main(names: list[str]) -> int:
+    files = sorted(file for file in (ROOT / "tests").rglob("test_*.py") if "mark.compat" in file.read_text())
+    chosen = [file for file in files if not names or file.stem.removeprefix("test_") in names]
+    if not chosen:
+        known = ", ".join(file.stem.removeprefix("test_") for file in files)
+        print(f"none of {', '.join(names)} is there; known are {known}")
+        return 2
+    FOUND.mkdir(parents=True, exist_ok=True)
+    failed = [file.stem for file in chosen if not compare(file)]
+    missing = [file.stem for file in files if not (FOUND / f"{file.stem}.json").exists()]
+    if missing:
+        print(f"the page stays as it is, for these have not held yet: {', '.join(missing)}")
+    else:
+        table = Table()
+        for file in files:
+            table.add(json.loads((FOUND / f"{file.stem}.json").read_text()))
+        PAGE.write_text(table.page())
+        print(f"written: {PAGE.relative_to(ROOT)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
