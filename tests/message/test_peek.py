@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -95,6 +96,16 @@ def test_a_run_of_usual_records_is_found_whole() -> None:
     assert [each.physical_offset for each in peek_run(buffer, 0, 5000, check_crc=True)] == list(range(5000, 11250, 125))
     assert len(peek_run(buffer[:-1], 0, 5000)) == 49
     assert peek_run(buffer, 0, 5001) == []
+
+
+@pytest.mark.parametrize("last", ["TAGS", "KEYS", "UNIQ_KEY"])
+@pytest.mark.parametrize(
+    "text", ["{0}\x01value", "{0}\x01a\x02{0}\x01", "{0}\x01a\x02X{0}\x01b\x02", "{0}\x01\x02", "b={0}\x01c"]
+)
+def test_a_run_finds_properties_as_a_peek_does_where_they_are_odd(last: str, text: str) -> None:
+    record = run_of(replace(HELLO, properties=text.format(last).encode()))
+
+    assert peek_run(record, 0, 5000) == [peek(record)]
 
 
 def test_no_byte_of_a_record_can_be_flipped_so_that_a_run_has_it_and_a_peek_does_not() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerolox.message.tags import java_hash, key_hash, tags_code
+from kerolox.message.tags import java_hash, key_hash, key_hashes, tags_code
 
 VECTORS = {
     "": 0,
@@ -85,3 +85,18 @@ def _text_with_hash(hashed: int, size: int) -> str:
 def test_what_is_not_utf8_is_replaced_as_java_does() -> None:
     assert tags_code(b"a\xffb") == java_hash("a\ufffdb")
     assert key_hash("t", b"a\xffb") == abs(java_hash("t#a\ufffdb"))
+
+
+@given(st.lists(st.tuples(texts, texts), max_size=20), st.integers(1, 20))
+def test_many_keys_are_hashed_at_once_to_the_same_numbers(pairs: list[tuple[str, str]], times: int) -> None:
+    topics = [topic for topic, _ in pairs] * times
+    keys = [key.encode() for _, key in pairs] * times
+
+    assert key_hashes(topics, keys) == list(map(key_hash, topics, keys))
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 64])
+def test_many_keys_of_any_size_fill_their_lanes_and_no_others(size: int) -> None:
+    keys = [bytes([first % 128]) * size for first in range(300)]
+
+    assert key_hashes(["topic"] * 300, keys) == [key_hash("topic", key) for key in keys]

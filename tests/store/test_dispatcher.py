@@ -4,9 +4,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kerolox.message import sysflag
 from kerolox.message.message import Message
+from kerolox.message.peek import Peek
 from kerolox.message.properties import to_bytes
 from kerolox.message.tags import key_hash, tags_code
 from kerolox.runtime.clock import ManualClock
@@ -146,6 +149,65 @@ def test_dispatching_again_changes_nothing() -> None:
 
     assert made.count() == 3
     assert len(made.index.query("orders", b"k", 10)) == 3
+
+
+def record(number: int, queue_id: int, queue_offset: int, kind: int, topic: str, keys: bytes, tag: bytes) -> Peek:
+    unique_key = b"%032d" % number if number % 3 else b""
+    offset, timestamp = number * 200, NOW + number * 700
+    properties = b"DELAY\x011\x02"
+    return Peek(200, topic, queue_id, queue_offset, offset, kind, timestamp, properties, number, keys, unique_key, tag)
+
+
+records = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        # Some are missing, and some were there before.
+        st.sampled_from([0] * 8 + [1, -1]),
+        st.sampled_from([sysflag.NOT_TRANSACTION, sysflag.COMMIT, sysflag.PREPARED, sysflag.ROLLBACK]),
+        st.sampled_from(["orders", "orders", "bills", "no/topic", SCHEDULE_TOPIC]),
+        st.sampled_from([b"", b"a", b"a b  c", b" d", "größe".encode(), b"x" * 70]),
+        st.sampled_from([b"", b"tag"]),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(records, st.integers(0, 60), st.integers(1, 60))
+def test_a_run_is_dispatched_as_its_records_are_one_by_one(
+    drawn: list[tuple[int, int, int, str, bytes, bytes]], known: int, at_once: int
+) -> None:
+    offsets: dict[tuple[str, int], int] = {}
+    run = []
+    for number, (queue_id, jump, kind, topic, keys, tag) in enumerate(drawn):
+        queue_offset = max(0, offsets.get((topic, queue_id), 0) + jump)
+        if sysflag.is_queued(kind):
+            offsets[topic, queue_id] = queue_offset + 1
+        run.append(record(number, queue_id, queue_offset, kind, topic, keys, tag))
+    one, many = Made(), Made()
+    for each in run[:known]:
+        many.dispatcher.dispatch(each)
+
+    for each in run:
+        one.dispatcher.dispatch(each)
+    for first in range(0, len(run), at_once):
+        many.dispatcher.dispatch_run(run[first : first + at_once])
+
+    for made in (one, many):
+        made.queues.flush()
+        made.index.close()
+    assert contents(many) == contents(one)
+    assert (many.dispatcher.offset, many.dispatcher.timestamp) == (one.dispatcher.offset, one.dispatcher.timestamp)
+    assert many.queues.backlog.entries == 0
+
+
+def contents(made: Made) -> dict[tuple[str, int] | str, object]:
+    queues: dict[tuple[str, int] | str, object] = {
+        place: (queue.min_offset, list(queue.entries(queue.min_offset, 1000)), queue.max_physical_offset)
+        for place, queue in made.queues.items()
+    }
+    directory = Path("/store/index")
+    return queues | {name: made.disk.content(directory / name) for name in made.disk.names(directory)}
 
 
 def test_a_damaged_range_is_stepped_over() -> None:

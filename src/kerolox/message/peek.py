@@ -113,7 +113,8 @@ def peek_run(buffer: bytes, at: int, physical_offset: int, *, check_crc: bool = 
     unpack, head_size = _HEADS[0].unpack_from, _HEADS[0].size
     crc32, topic_of, note = zlib.crc32, _topics.get, found.append
     view, limit = memoryview(buffer), len(buffer)
-    while at + _RECORD_SIZE_MIN <= limit:
+    last, shift = limit - _RECORD_SIZE_MIN, physical_offset - at
+    while at <= last:
         (
             size,
             magic,
@@ -130,46 +131,66 @@ def peek_run(buffer: bytes, at: int, physical_offset: int, *, check_crc: bool = 
         end = at + size
         if (
             magic != MAGIC_V1
-            or said_offset != physical_offset
+            or said_offset != at + shift
             or sys_flag & HOSTS_MASK
             or not body_start <= body_end <= end - 3
             or end > limit
         ):
             break
         topic_end = body_end + 1 + buffer[body_end]
-        if topic_end > end - 2 or topic_end + 2 + (buffer[topic_end] << 8 | buffer[topic_end + 1]) != end:
+        start = topic_end + 2
+        if start > end or start + (buffer[topic_end] << 8 | buffer[topic_end + 1]) != end:
             break
-        properties = buffer[topic_end + 2 : end]
-        if properties and not properties[-1]:
+        properties = buffer[start:end]
+        if start < end and not properties[-1]:
             break
-        if len(properties) >= SECTOR_SIZE and (
-            len(properties) > PROPERTIES_SIZE_MAX or is_torn(properties, physical_offset + size)
+        if end - start >= SECTOR_SIZE and (
+            end - start > PROPERTIES_SIZE_MAX or is_torn(properties, said_offset + size)
         ):
             break
         data = buffer[body_end + 1 : topic_end]
         topic = topic_of(data) or _learnt(data)
         if not topic or (check_crc and crc32(view[body_start:body_end]) & CRC_MASK != crc):
             break
-        # To look whether it is there costs less than to ask for it, and most have neither.
-        tag = find(properties, TAGS_MARK) if TAGS_MARK in properties else b""
+        # What `find` does, for the usual case without a call: most properties are there once, or not at all.
+        tag = keys = unique_key = b""
+        code = 0
+        found_at = properties.rfind(TAGS_MARK)
+        if found_at >= 0:
+            stop = properties.find(b"\2", found_at)
+            if stop > 0 and (not found_at or properties[found_at - 1] == 2):
+                tag = properties[found_at + 5 : stop]
+            tag = tag or find(properties, TAGS_MARK)
+            code = tags_code(tag)
+        found_at = properties.rfind(KEYS_MARK)
+        if found_at >= 0:
+            stop = properties.find(b"\2", found_at)
+            if stop > 0 and (not found_at or properties[found_at - 1] == 2):
+                keys = properties[found_at + 5 : stop]
+            keys = keys or find(properties, KEYS_MARK)
+        found_at = properties.rfind(UNIQ_KEY_MARK)
+        if found_at >= 0:
+            stop = properties.find(b"\2", found_at)
+            if stop > 0 and (not found_at or properties[found_at - 1] == 2):
+                unique_key = properties[found_at + 9 : stop]
+            unique_key = unique_key or find(properties, UNIQ_KEY_MARK)
         note(
             Peek(
                 size,
                 topic,
                 queue_id,
                 queue_offset,
-                physical_offset,
+                said_offset,
                 sys_flag,
                 store_timestamp,
                 properties,
-                tags_code(tag) if tag else 0,
-                find(properties, KEYS_MARK) if KEYS_MARK in properties else b"",
-                find(properties, UNIQ_KEY_MARK),
+                code,
+                keys,
+                unique_key,
                 tag,
             )
         )
         at = end
-        physical_offset += size
     return found
 
 

@@ -2,6 +2,10 @@
 
 import functools
 import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from typing import Final
 
 _BITS = 0xFFFFFFFF
 _CHUNK = 64
@@ -21,6 +25,20 @@ _UNIQUE_TIME_END = 28
 
 # Longer texts are hashed each time, so that the caches stay small whatever is sent.
 _CACHED_SIZE_MAX = 64
+_TOPIC_SIZE_MAX = 255
+
+# Many keys are hashed at once as one large number, in which each has a lane of this many bytes. Step by step
+# neighbours become one: bytes, then pairs of them, and so on, each lane wide enough for what it holds.
+_LANE_SIZE: Final = 32
+_LANES: Final = 128
+_STEPS = tuple(
+    (
+        8 * size,
+        int.from_bytes((bytes(2 * size - min(size, 4)) + b"\xff" * min(size, 4)) * (_LANES * _LANE_SIZE // (2 * size))),
+        _POWERS[size],
+    )
+    for size in (1, 2, 4, 8, 16)
+)
 
 
 def java_hash(text: str) -> int:
@@ -36,15 +54,12 @@ def tags_code(tag: bytes) -> int:
 
 def key_hash(topic: str, key: bytes) -> int:
     """Returns the hash of `topic#key` as the key index has it: never negative."""
-    if len(topic) > 255:
-        prefix = _unsigned_hash(topic.encode() + b"#")
-    elif len(key) == _UNIQUE_KEY_SIZE and key.isascii():
+    if len(key) == _UNIQUE_KEY_SIZE and len(topic) <= _TOPIC_SIZE_MAX and key.isascii():
         # Most keys by far; often only the last four characters differ from the one before.
         a, b, c, d = key[_UNIQUE_TIME_END:]
         hashed = _moment_hash(topic, key[:_UNIQUE_TIME_END]) + a * 29791 + b * 961 + c * 31 + d & _BITS
         return hashed if hashed < 0x80000000 else -hashed & 0x7FFFFFFF
-    else:
-        prefix = _prefix_hash(topic, b"")
+    prefix = _topic_hash(topic)
     if key.isascii():
         hashed = prefix * _power(len(key)) + _hash_ascii(key) & _BITS
     else:
@@ -52,6 +67,46 @@ def key_hash(topic: str, key: bytes) -> int:
         hashed = prefix * _power(len(text.encode("utf-16-le")) >> 1) + _hash_units(text) & _BITS
     # Of the smallest number there is no positive form in Java, and the index takes 0 for it: so does the mask.
     return hashed if hashed < 0x80000000 else -hashed & 0x7FFFFFFF
+
+
+def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
+    """Returns the `key_hash` of each key with the topic that stands in the same place; three times as fast for many."""
+    count = len(keys)
+    if count > _LANES:
+        parts = range(0, count, _LANES)
+        return [hashed for at in parts for hashed in key_hashes(topics[at : at + _LANES], keys[at : at + _LANES])]
+    # A hash is that of what follows leading zeros.
+    text = b"".join([key.rjust(_LANE_SIZE, b"\0") for key in keys])
+    if len(text) != count * _LANE_SIZE or not text.isascii():
+        return _mixed_hashes(topics, keys)
+    number = int.from_bytes(text)
+    for shift, mask, power in _STEPS:
+        number = (number >> shift & mask) * power + (number & mask)
+    lanes = array("I", number.to_bytes(count * _LANE_SIZE))[_LANE_SIZE // 4 - 1 :: _LANE_SIZE // 4]
+    if sys.byteorder == "little":
+        lanes.byteswap()
+    by_topic = {topic: _topic_hash(topic) for topic in set(topics)}
+    powers = _POWERS
+    # As in `key_hash`.
+    return [
+        hashed
+        if (hashed := by_topic[topic] * powers[len(key)] + lane & 0xFFFFFFFF) < 0x80000000
+        else -hashed & 0x7FFFFFFF
+        for topic, key, lane in zip(topics, keys, lanes, strict=True)
+    ]
+
+
+def _mixed_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
+    """Returns the same where some keys are too long for a lane, or are not of ASCII."""
+    found = key_hashes(topics, [key if len(key) <= _LANE_SIZE and key.isascii() else b"" for key in keys])
+    for at, key in enumerate(keys):
+        if len(key) > _LANE_SIZE or not key.isascii():
+            found[at] = key_hash(topics[at], key)
+    return found
+
+
+def _topic_hash(topic: str) -> int:
+    return _prefix_hash(topic, b"") if len(topic) <= _TOPIC_SIZE_MAX else _unsigned_hash(topic.encode() + b"#")
 
 
 @functools.lru_cache(maxsize=8192)

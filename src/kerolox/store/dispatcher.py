@@ -22,6 +22,8 @@ from kerolox.store.queue.queues import Queues
 log = logging.getLogger(__name__)
 
 _CHUNK_SIZE = 256 * 1024
+# Kinds of records that get an entry in a queue.
+_QUEUED = (sysflag.NOT_TRANSACTION, sysflag.COMMIT)
 
 
 class Dispatcher:
@@ -151,6 +153,31 @@ class Dispatcher:
         if self._arrivals:
             for topic, queue_id in queues:
                 self._arrivals.notify(topic, queue_id)
+
+    def dispatch_run(self, records: Sequence[Peek]) -> None:
+        """Does the same as `dispatch_all`, faster if they are many, and wakes nobody: for a store that is opened."""
+        is_usual = self._deleted is None or not self._deleted.offsets
+        queued: dict[tuple[str, int], list[Peek]] = {}
+        for record in records:
+            if record.sys_flag & sysflag.TRANSACTION_MASK in _QUEUED:
+                place = record.topic, record.queue_id
+                group = queued.get(place)
+                if group is None:
+                    queued[place] = [record]
+                else:
+                    group.append(record)
+        for (topic, queue_id), group in queued.items():
+            queue = self._queues.get(topic, queue_id) if is_usual and topic != SCHEDULE_TOPIC else None
+            if queue is None or isinstance(queue, ExtendedQueue):
+                for record in group:
+                    self.enter(record)
+            else:
+                queue.append_all(group)
+        if self._index is not None:
+            self._index.put_records(records)
+        last = records[-1]
+        self.offset = last.physical_offset + last.size
+        self.timestamp = last.store_timestamp
 
     def enter(self, record: Peek) -> None:
         """Gives a record its entry in the queue, and no more."""

@@ -83,7 +83,7 @@ def recover(
     for run in scan.runs(start):
         if recovered.lag is None:
             try:
-                dispatcher.dispatch_all(run)
+                dispatcher.dispatch_run(run)
             except OSError as error:
                 lag_offset = run[0].physical_offset
                 log.error("the key index cannot follow the commit log at %d: %s", lag_offset, error)

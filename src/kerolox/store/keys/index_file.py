@@ -172,46 +172,48 @@ class IndexFile:
 
     def put(self, hashes: Sequence[int], physical_offset: int, store_timestamp: int) -> int:
         """Enters the keys of a record, as many as there is room for, and returns how many. Offsets must not fall."""
-        return self.put_all([(key_hash, physical_offset, store_timestamp) for key_hash in hashes])
+        return self.put_all(hashes, [physical_offset] * len(hashes), [store_timestamp] * len(hashes))
 
-    def put_all(self, entries: Sequence[tuple[int, int, int]]) -> int:
+    def put_all(self, hashes: Sequence[int], offsets: Sequence[int], timestamps: Sequence[int]) -> int:
         """The same of many records: hash, physical offset and store time of each key."""
         header = self.header
         slots = self._slots
         assert slots is not None
-        first = number = header.next_entry
-        entries = entries[: self._shape.entries - number]
-        if not entries:
+        count = min(len(hashes), self._shape.entries - header.next_entry)
+        if count <= 0:
             return 0
-        assert entries[0][1] >= header.end_physical_offset
-        slot_count, slots_used = self._shape.slots, header.slots_used
-        touch = self._pages_dirty.add
-        packed: list[bytes] = []
-        # The first entry counts from the end of the file before, if there is one, as Java's does.
-        begin, timestamp = header.begin_timestamp, entries[0][2]
-        seconds = _seconds(begin, timestamp)
-        for key_hash, physical_offset, store_timestamp in entries:
-            if store_timestamp != timestamp:
-                timestamp = store_timestamp
-                seconds = _seconds(begin, timestamp)
+        if count < len(hashes):
+            hashes, offsets, timestamps = hashes[:count], offsets[:count], timestamps[:count]
+        assert offsets[0] >= header.end_physical_offset
+        slot_count, number = self._shape.slots, header.next_entry
+        previous: list[int] = []
+        note = previous.append
+        for key_hash in hashes:
             slot = key_hash % slot_count
-            previous = slots[slot]
-            if not 0 < previous < number:
-                previous = 0
-                slots_used += 1
-            packed.append(_pack_entry(key_hash, physical_offset, seconds, previous))
-            touch(slot // _PAGE_SLOTS)
+            before = slots[slot]
+            note(before if 0 < before < number else 0)
             slots[slot] = number
-            if number == 1:
-                header.begin_physical_offset = physical_offset
-                header.begin_timestamp = begin = timestamp
-                seconds = 0
             number += 1
-        self.pending += b"".join(packed)
-        header.slots_used = slots_used
+        # When all are dirty, as after many entries, they need not be told one by one.
+        if len(self._pages_dirty) * _PAGE_SLOTS < slot_count:
+            self._pages_dirty.update([key_hash % slot_count // _PAGE_SLOTS for key_hash in hashes])
+        seconds = self._seconds(offsets, timestamps)
+        self.pending += b"".join(map(_pack_entry, hashes, offsets, seconds, previous))
+        header.slots_used += previous.count(0)
         header.next_entry = number
-        header.end_physical_offset, header.end_timestamp = entries[-1][1:]
-        return number - first
+        header.end_physical_offset, header.end_timestamp = offsets[-1], timestamps[-1]
+        return count
+
+    def _seconds(self, offsets: Sequence[int], timestamps: Sequence[int]) -> list[int]:
+        """Returns the times of entries as the file has them, and begins the file if they are its first."""
+        header = self.header
+        first: list[int] = []
+        if header.is_empty:
+            # The first entry counts from the end of the file before, if there is one, as Java's does.
+            first = [_seconds(header.begin_timestamp, timestamps[0])]
+            header.begin_physical_offset, header.begin_timestamp = offsets[0], timestamps[0]
+        known = {timestamp: _seconds(header.begin_timestamp, timestamp) for timestamp in set(timestamps)}
+        return first + [known[timestamp] for timestamp in timestamps[len(first) :]]
 
     def find(self, key_hash: int, count_max: int, begin_timestamp: int, end_timestamp: int) -> list[int]:
         """Returns where messages of this hash lie, the newest first, whose second is in the span of time."""

@@ -9,7 +9,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
-from kerolox.message.tags import key_hash
+from kerolox.message import sysflag
+from kerolox.message.peek import Peek
+from kerolox.message.tags import key_hash, key_hashes
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
 from kerolox.store.errors import StoreDamaged, SyncFailed
@@ -25,6 +27,8 @@ _TAG_MARK = b"T#"
 # There are few tags, and each comes often.
 _tag_hash = functools.lru_cache(maxsize=8192)(key_hash)
 _CACHED_SIZE_MAX = 64
+# So few keys are hashed one by one.
+_FEW = 16
 
 
 def tag_key(tag: bytes) -> bytes:
@@ -125,23 +129,67 @@ class KeyIndex:
     def put_all(self, puts: Sequence[Put]) -> None:
         """The same of many records, in the order in which they lie in the log."""
         end_offset = self.end_physical_offset if self._files else -1
-        entries: list[tuple[int, int, int]] = []
+        # In each, one for each key.
+        topics: list[str] = []
+        texts: list[bytes] = []
+        offsets: list[int] = []
+        timestamps: list[int] = []
         for topic, keys, physical_offset, store_timestamp in puts:
             if physical_offset > end_offset:
-                for key in keys:
-                    is_tag = key.startswith(_TAG_MARK) and len(key) <= _CACHED_SIZE_MAX
-                    hashed = _tag_hash(topic, key) if is_tag else key_hash(topic, key)
-                    entries.append((hashed, physical_offset, store_timestamp))
+                count = len(keys)
+                texts += keys
+                topics += [topic] * count
+                offsets += [physical_offset] * count
+                timestamps += [store_timestamp] * count
             elif physical_offset == end_offset:
                 self.put(topic, keys, physical_offset, store_timestamp)
+        self._enter(_hashes(topics, texts), offsets, timestamps)
+
+    def put_records(self, records: Sequence[Peek]) -> None:
+        """Enters all that records are found by which lie one after the other in the log."""
+        end_offset = self.end_physical_offset if self._files else -1
+        # In each, one for each key.
+        topics: list[str] = []
+        texts: list[bytes] = []
+        offsets: list[int] = []
+        timestamps: list[int] = []
         count = 0
-        while count < len(entries):
+        for record in records:
+            if record.sys_flag & sysflag.TRANSACTION_MASK == sysflag.ROLLBACK:
+                continue
+            offset = record.physical_offset
+            if offset <= end_offset:
+                if offset == end_offset:
+                    self.put(
+                        record.topic,
+                        index_keys(record.unique_key, record.keys, record.tag),
+                        offset,
+                        record.store_timestamp,
+                    )
+                continue
+            if record.unique_key:
+                texts.append(record.unique_key)
+            if record.keys:
+                keys = record.keys.split(b" ")
+                texts += keys if b"" not in keys else [key for key in keys if key]
+            if record.tag:
+                texts.append(_TAG_MARK + record.tag)
+            more = len(texts) - count
+            count += more
+            topics += [record.topic] * more
+            offsets += [offset] * more
+            timestamps += [record.store_timestamp] * more
+        self._enter(_hashes(topics, texts), offsets, timestamps)
+
+    def _enter(self, hashes: Sequence[int], offsets: Sequence[int], timestamps: Sequence[int]) -> None:
+        count = 0
+        while count < len(hashes):
             file = self._files[-1] if self._files else self._roll()
             if file.is_full:
                 file = self._roll()
             if len(file.pending) >= self._pending_size_max:
                 file.write_entries()
-            count += file.put_all(entries[count:] if count else entries)
+            count += file.put_all(hashes[count:], offsets[count:], timestamps[count:])
 
     def query(
         self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
@@ -318,6 +366,15 @@ class KeyIndex:
     def _close_all(self) -> None:
         while self._files:
             self._files.pop().close()
+
+
+def _hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
+    return list(map(_hash, topics, keys)) if len(keys) < _FEW else key_hashes(topics, keys)
+
+
+def _hash(topic: str, key: bytes) -> int:
+    is_tag = key.startswith(_TAG_MARK) and len(key) <= _CACHED_SIZE_MAX
+    return _tag_hash(topic, key) if is_tag else key_hash(topic, key)
 
 
 def _may_hold(header: IndexHeader, begin_timestamp: int, end_timestamp: int) -> bool:

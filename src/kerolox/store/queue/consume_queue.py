@@ -7,11 +7,12 @@ int64  tags code
 
 import logging
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from kerolox.message.peek import Peek
 from kerolox.store.log.segments import Removal, Segments, Sync
 
 log = logging.getLogger(__name__)
@@ -160,6 +161,25 @@ class ConsumeQueue:
         self._pending += _pack(physical_offset, size, tags_code)
         self.max_physical_offset = end
         return True
+
+    def append_all(self, records: Sequence[Peek]) -> None:
+        """Enters records that lie in this order in the log, as `append` would one after the other."""
+        first = records[0]
+        start = first.queue_offset
+        if (
+            start * ENTRY_SIZE != self._written_offset + len(self._pending)
+            or first.physical_offset + first.size <= self.max_physical_offset
+            or [record.queue_offset for record in records] != list(range(start, start + len(records)))
+        ):
+            for record in records:
+                self.append(record.queue_offset, record.physical_offset, record.size, record.tags_code)
+            return
+        backlog = self._backlog
+        if not self._pending:
+            backlog.unwritten[self] = None
+        backlog.entries += len(records)
+        self._pending += b"".join([_pack(record.physical_offset, record.size, record.tags_code) for record in records])
+        self.max_physical_offset = records[-1].physical_offset + records[-1].size
 
     def entry(self, queue_offset: int) -> Entry | None:
         """Returns where the message at `queue_offset` lies, or None if there is no entry."""
