@@ -20,7 +20,7 @@ from kerolox.message.record import (
     wrong_crc,
 )
 from kerolox.message.sysflag import HOSTS_MASK
-from kerolox.message.tags import tags_code
+from kerolox.message.tags import SHORT_TAG_SIZE_MAX, short_tags_code, tags_code
 
 TAGS_MARK = mark(names.TAGS)
 KEYS_MARK = mark(names.KEYS)
@@ -161,7 +161,7 @@ def peek_run(buffer: bytes, at: int, physical_offset: int, *, check_crc: bool = 
             if stop > 0 and (not found_at or properties[found_at - 1] == 2):
                 tag = properties[found_at + 5 : stop]
             tag = tag or find(properties, TAGS_MARK)
-            code = tags_code(tag)
+            code = short_tags_code(tag) if len(tag) <= SHORT_TAG_SIZE_MAX else tags_code(tag)
         found_at = properties.rfind(KEYS_MARK)
         if found_at >= 0:
             stop = properties.find(b"\2", found_at)

@@ -24,7 +24,7 @@ _UNIQUE_HEAD_SIZE = 20
 _UNIQUE_TIME_END = 28
 
 # Longer texts are hashed each time, so that the caches stay small whatever is sent.
-_CACHED_SIZE_MAX = 64
+SHORT_TAG_SIZE_MAX: Final = 64
 _TOPIC_SIZE_MAX = 255
 
 # Many keys are hashed at once as one large number, in which each has a lane of this many bytes. Step by step
@@ -49,7 +49,7 @@ def java_hash(text: str) -> int:
 
 def tags_code(tag: bytes) -> int:
     """Returns the number that stands for a tag in a consume queue; 0 for none."""
-    return _cached_hash(tag) if len(tag) <= _CACHED_SIZE_MAX else _signed_hash(tag)
+    return short_tags_code(tag) if len(tag) <= SHORT_TAG_SIZE_MAX else _signed_hash(tag)
 
 
 def key_hash(topic: str, key: bytes) -> int:
@@ -123,8 +123,9 @@ def _moment_hash(topic: str, head: bytes) -> int:
 
 
 @functools.lru_cache(maxsize=8192)
-def _cached_hash(data: bytes) -> int:
-    return _signed_hash(data)
+def short_tags_code(tag: bytes) -> int:
+    """Returns the same for a tag of at most SHORT_TAG_SIZE_MAX bytes, and remembers it."""
+    return _signed_hash(tag)
 
 
 def _signed_hash(data: bytes) -> int:
