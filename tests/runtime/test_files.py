@@ -168,3 +168,22 @@ def test_a_view_shows_what_is_written_later_and_outlives_the_file(tmp_path: Path
 
     assert bytes(view[4096:4101]) == b"later"
     assert view.readonly
+
+
+def test_a_directory_is_made_with_what_is_missing_above_it(tmp_path: Path) -> None:
+    disk = RealDisk()
+
+    disk.make_directory(tmp_path / "a" / "b" / "c")
+    disk.make_directory(tmp_path / "a" / "b" / "d", is_durable=False)
+    disk.make_directory(tmp_path / "a" / "b" / "c")
+
+    assert disk.names(tmp_path / "a" / "b") == ["c", "d"]
+
+
+def test_a_disk_can_be_hurried_and_nothing_changes(tmp_path: Path) -> None:
+    disk = RealDisk()
+    disk.write(tmp_path / "file", b"content")
+
+    disk.write_back(tmp_path)
+
+    assert disk.read(tmp_path / "file") == b"content"

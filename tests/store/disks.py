@@ -182,6 +182,9 @@ class SimulatedDisk:
         self.open_count += 1
         return SimulatedFile(self, path, node)
 
+    def write_back(self, path: Path) -> None:
+        self._look("write_back", path)
+
     def remove(self, path: Path) -> None:
         self._find(path)
         self._change("remove", path)

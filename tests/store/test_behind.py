@@ -132,9 +132,23 @@ async def test_many_queues_are_synced_in_few_trips_and_others_have_their_turn(
 
     others.cancel()
     assert len(disk.queues_synced()) == 1000
-    # Sixteen for the queues, and one for the checkpoint.
-    assert trips == 17
+    # One that hurries the disk, sixteen for the queues, and one for the checkpoint.
+    assert trips == 18
+    assert disk.counts["write_back"] == 1
     assert turns >= 60
+    await store.close()
+
+
+async def test_a_disk_that_cannot_be_hurried_is_synced_all_the_same(disk: CountingDisk) -> None:
+    store = new(disk)
+    put(store, *[draft(queue_id=number) for number in range(100)])
+    disk.synced.clear()
+    disk.fail("write_back", errno.EMFILE)
+
+    await store.behind.flush()
+
+    assert len(disk.queues_synced()) == 100
+    assert not store.behind.is_lost
     await store.close()
 
 

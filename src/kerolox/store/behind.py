@@ -149,6 +149,9 @@ class Behind(Service):
 
     async def _sync(self, queues: Sequence[ConsumeQueue]) -> Failures:
         failures: Failures = []
+        if len(queues) > _QUEUES_SYNCED_AT_ONCE:
+            # A disk takes about as long for thousands of small files together as for one of them.
+            await in_thread(self._queues.write_back)
         for first in range(0, len(queues), _QUEUES_SYNCED_AT_ONCE):
             failures += await self._sync_some(queues[first : first + _QUEUES_SYNCED_AT_ONCE])
         return failures

@@ -24,6 +24,9 @@ class ReadOnlyDisk:
     def rename(self, source: Path, target: Path) -> None:
         raise _refused(target)
 
+    def write_back(self, path: Path) -> None:
+        raise _refused(path)
+
     def open(self, path: Path, *, create: bool = False) -> File:
         if isinstance(self._disk, RealDisk):
             return RealFile(path, os.O_RDONLY | os.O_CLOEXEC)

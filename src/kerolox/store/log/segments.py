@@ -117,13 +117,14 @@ class Segments:
         """Finds the files that are there; StoreDamaged if one has another size, or one is missing in between."""
         names = [name for name in self._disk.names(self.directory) if len(name) == NAME_DIGITS and name.isdigit()]
         starts = [int(name) for name in names]
-        if starts and self._is_unfinished(starts[-1]):
-            # Made, and never given its size: the machine stopped in between. If it stays, it is made anew later.
-            with contextlib.suppress(OSError):
-                self._remove(starts.pop())
         for index, start in enumerate(starts):
             file = self._files.get(self._path(start))
             size = file.size()
+            if size < self.segment_size and start == starts[-1] and _is_blank(file, size):
+                # Made, and never given its size: the machine stopped in between. If it stays, it is made anew later.
+                with contextlib.suppress(OSError):
+                    self._remove(starts.pop())
+                break
             if self._is_sparse and size < self.segment_size:
                 # Of what can be made again the size is synced with the rest, and no sooner.
                 file.truncate(self.segment_size)
@@ -321,21 +322,18 @@ class Segments:
             path = self._paths[start] = self.directory / f"{start:0{NAME_DIGITS}d}"
         return path
 
-    def _is_unfinished(self, start: int) -> bool:
-        """Whether a file is shorter than it should be, and was never written to."""
-        file = self._files.get(self._path(start))
-        size = file.size()
-        if size >= self.segment_size:
-            return False
-        chunks = (file.read(at, min(_CHUNK_SIZE, size - at)) for at in range(0, size, _CHUNK_SIZE))
-        return all(chunk == bytes(len(chunk)) for chunk in chunks)
-
     def _remove(self, start: int) -> None:
         path = self._path(start)
         del self._paths[start]
         self._files.forget(path)
         self._disk.remove(path)
         self._disk.sync(self.directory)
+
+
+def _is_blank(file: File, size: int) -> bool:
+    """Whether nothing was ever written to a file of this size."""
+    chunks = (file.read(at, min(_CHUNK_SIZE, size - at)) for at in range(0, size, _CHUNK_SIZE))
+    return all(chunk == bytes(len(chunk)) for chunk in chunks)
 
 
 class Removal:

@@ -125,6 +125,11 @@ class Queues:
         if failures:
             raise failures[0]
 
+    def write_back(self) -> None:
+        """Has the disk write what it has in memory, so that syncing many queues afterwards costs little. May block."""
+        with contextlib.suppress(OSError):
+            self._files.disk.write_back(self._directory)
+
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
         place = topic, str(queue_id)
         segments = Segments(self._files, self._directory.joinpath(*place), self._segment_size, is_sparse=True)
