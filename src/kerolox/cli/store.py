@@ -41,7 +41,7 @@ def store() -> None:
 @_CONFIG
 @_JSON
 def check_command(directory: Path, config_file: Path | None, is_json: bool) -> None:
-    """Verify log, queues, index, checkpoint and tables in DIRECTORY; ends with 1 if something is wrong.
+    """Verify log, queues, index, checkpoint, tables and timer in DIRECTORY; ends with 1 if something is wrong.
 
     Nothing is changed, and a broker may be at work in it.
     """
@@ -63,9 +63,10 @@ def _print(report: Report) -> None:
     stopped = "cleanly" if report.is_clean else "open, or stopped uncleanly: the next start will recover it"
     rows = [
         ("log", f"{report.first_offset} to {report.end_offset}, {report.records} records, {report.bytes} bytes"),
-        ("queues", f"{report.queues}, {report.entries} entries"),
+        ("queues", f"{report.queues}, {report.entries} entries" + (f", {report.units} units" if report.units else "")),
         ("index", f"{report.index_files} files, {report.index_entries} entries"),
         ("tables", f"{report.tables}"),
+        ("timer", f"{report.timer_units} units, {report.timer_slots} moments to come"),
         ("stopped", stopped),
         *(("note", note) for note in report.notes),
         *(("WRONG", complaint) for complaint in report.complaints),

@@ -9,14 +9,18 @@ from kerolox.store.checking.queues import QueueCheck
 from kerolox.store.checking.read_only import ReadOnlyDisk
 from kerolox.store.checking.report import Meter, Progress, Report
 from kerolox.store.checking.tables import CheckpointCheck, TableCheck
+from kerolox.store.checking.timer import TimerCheck
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.keys.index_file import IndexShape
 from kerolox.store.log.scan import Scan
 from kerolox.store.log.segments import OpenFiles, Segments
+from kerolox.store.timer.wheel import SLOTS
 
 
-def check(config: StoreConfig, progress: Progress | None = None, *, disk: Disk | None = None) -> Report:
-    """Reads log, queues, index, checkpoint and tables once, and says where they do not agree.
+def check(
+    config: StoreConfig, progress: Progress | None = None, *, disk: Disk | None = None, wheel_slots: int = SLOTS
+) -> Report:
+    """Reads log, queues, index, checkpoint, tables and the timer's files once, and says where they do not agree.
 
     StoreDamaged if the files of the log do not follow each other. A store may be in use meanwhile: what is not yet
     written behind the log, and what is written or deleted while it is looked at, is no complaint.
@@ -25,9 +29,16 @@ def check(config: StoreConfig, progress: Progress | None = None, *, disk: Disk |
     root = config.store_path_root_dir
     report = Report(is_clean=looking.read(root / "abort") is None)
     files = OpenFiles(looking, config.open_files_max)
+    timer = TimerCheck(looking, config, report, slots=wheel_slots)
     try:
         # In this order: what is in the queues and the index now will be found in the log.
-        queues = QueueCheck(files, root, config.mapped_file_size_consume_queue, report)
+        queues = QueueCheck(
+            files,
+            root,
+            config.mapped_file_size_consume_queue,
+            report,
+            ext_segment_size=config.mapped_file_size_consume_queue_ext,
+        )
         queues_size = queues.load()
         shape = IndexShape(config.max_hash_slot_num, config.max_index_num)
         index = IndexCheck(looking, root / "index", shape, report)
@@ -36,10 +47,12 @@ def check(config: StoreConfig, progress: Progress | None = None, *, disk: Disk |
         checkpoint.load()
         tables = TableCheck(looking, root / "config", report)
         tables.load()
+        timer_size = timer.load()
         segments = Segments(files, config.commit_log_directory, config.mapped_file_size_commit_log)
         segments.load()
         report.first_offset = segments.first_offset
-        meter = Meter(progress, queues_size + index_size + segments.end_offset - segments.first_offset)
+        log_size = segments.end_offset - segments.first_offset
+        meter = Meter(progress, queues_size + index_size + timer_size + log_size)
         queues.begin(meter)
         index.begin(meter)
         for record in LogCheck(segments, report, meter).records():
@@ -49,8 +62,10 @@ def check(config: StoreConfig, progress: Progress | None = None, *, disk: Disk |
         index.end()
         tables.compare_offsets(queues.max_offsets())
         checkpoint.compare(index.end_timestamp)
+        timer.compare(segments, queues.max_offsets(), meter)
         meter.end()
     finally:
+        timer.close()
         files.close()
     return report
 

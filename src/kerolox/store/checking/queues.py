@@ -8,19 +8,19 @@ import msgspec
 from kerolox.message import sysflag
 from kerolox.message.peek import Peek
 from kerolox.store.checking.report import Meter, Report
+from kerolox.store.checking.units import UnitCheck
 from kerolox.store.cleaning.deleted_topics import DELETED_TOPICS, DeletedTopics
 from kerolox.store.delay.delays import SCHEDULE_TOPIC
 from kerolox.store.errors import StoreDamaged
 from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.queue.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, Entry
+from kerolox.store.queue.queue_ext import is_address
 
 # All cursors together read so many bytes ahead.
 _AHEAD_SIZE = 64 * 1024 * 1024
 _AHEAD_ENTRIES_MIN, _AHEAD_ENTRIES_MAX = 16, 4096
 # Queues of queues (LMQ): their entries point to records of other topics.
 _LIGHT_PREFIX = "%LMQ%"
-# From here on down a tags code is the address of an entry's extension.
-_EXTENSION_CODE_MAX = -(2**31) - 1
 
 
 class _Missing(msgspec.Struct):
@@ -74,11 +74,14 @@ class _Cursor:
 class QueueCheck:
     """Told of each record in the order of the log; needs memory for each queue, but not for each record."""
 
-    def __init__(self, files: OpenFiles, root: Path, segment_size: int, report: Report) -> None:
+    def __init__(
+        self, files: OpenFiles, root: Path, segment_size: int, report: Report, *, ext_segment_size: int
+    ) -> None:
         self._files = files
         self._root = root
         self._segment_size = segment_size
         self._report = report
+        self._units = UnitCheck(files, root / "consumequeue_ext", ext_segment_size, report)
         self._meter = Meter(None)
         self._cursors: dict[tuple[str, int], _Cursor] = {}
         self._absent: dict[tuple[str, int], _Missing] = {}
@@ -105,6 +108,7 @@ class QueueCheck:
         ahead = min(max(ahead, _AHEAD_ENTRIES_MIN), _AHEAD_ENTRIES_MAX)
         for key, queue in found.items():
             self._cursors[key] = _Cursor(queue, queue.min_offset, ahead)
+        self._units.load(set(found))
         self._skipped = set(disk.names(self._root / "batchconsumequeue"))
         if self._skipped:
             self._report.notes.append(f"queues: {len(self._skipped)} topics have batch queues, which are not looked at")
@@ -162,8 +166,10 @@ class QueueCheck:
         where = f"queue {record.topic}/{record.queue_id}: entry {number}"
         if entry.size != record.size:
             self._report.complain(f"{where} tells of {entry.size} bytes, and the record has {record.size}")
-        is_code = record.topic != SCHEDULE_TOPIC and entry.tags_code > _EXTENSION_CODE_MAX
-        if is_code and entry.tags_code != record.tags_code:
+        is_code = record.topic != SCHEDULE_TOPIC
+        if is_address(entry.tags_code):
+            self._units.compare(where, entry.tags_code, record, record.tags_code if is_code else None)
+        elif is_code and entry.tags_code != record.tags_code:
             self._report.complain(f"{where} has tags code {entry.tags_code}, and the record {record.tags_code}")
 
     def _note_former(self, record: Peek, cursor: _Cursor) -> None:

@@ -21,9 +21,14 @@ class Report(msgspec.Struct):
     last_timestamp: int = 0
     queues: int = 0
     entries: int = 0
+    # Beside queues (ConsumeQueueExt), as far as an entry speaks of them.
+    units: int = 0
     index_files: int = 0
     index_entries: int = 0
     tables: int = 0
+    timer_units: int = 0
+    # Moments at which a timer message is still to come.
+    timer_slots: int = 0
     # Stopped cleanly: else it is open at this moment, or the next start will recover it.
     is_clean: bool = True
     complaints: list[str] = []

@@ -26,6 +26,10 @@ def found_settings(root: Path, disk: Disk | None = None) -> StoreConfig:
     queue_size = _usual_size(looking, _files(looking, root / "consumequeue", depth=2))
     if queue_size and queue_size % ENTRY_SIZE == 0:
         config.mapped_file_size_consume_queue = queue_size
+    units_size = _usual_size(looking, _files(looking, root / "consumequeue_ext", depth=2))
+    config.mapped_file_size_consume_queue_ext = units_size or config.mapped_file_size_consume_queue_ext
+    timer_size = _usual_size(looking, _files(looking, root / "timerlog", depth=0))
+    config.mapped_file_size_timer_log = timer_size or config.mapped_file_size_timer_log
     for path in _files(looking, root / "index", depth=0)[:_FILES_LOOKED_AT_MAX]:
         shape = _shape(looking, path)
         if shape is not None:

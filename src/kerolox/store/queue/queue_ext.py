@@ -99,6 +99,10 @@ class QueueExt:
             unit = _decode(self._chunk, 0)
         return unit
 
+    def let_go(self) -> None:
+        """Forgets what was read ahead."""
+        self._chunk = b""
+
     def flush(self) -> None:
         """Writes what is pending to the files; nothing is durable yet. OSError leaves it pending."""
         data, offset = bytes(self._pending), self._written_offset
