@@ -28,6 +28,8 @@ from tests.store.stores import (
 )
 
 QUEUES = ROOT / "consumequeue"
+UNITS = ROOT / "consumequeue_ext"
+EXT = {"enable_consume_queue_ext": True, "mapped_file_size_consume_queue_ext": 128}
 COUNT = 18
 
 
@@ -36,9 +38,9 @@ def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
 
 
-def filled(disk: SimulatedDisk, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH) -> Store:
+def filled(disk: SimulatedDisk, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH, **settings: object) -> Store:
     """A store with two topics; the queues of one have several files."""
-    store = opened(disk, config(flush), StillClock())
+    store = opened(disk, config(flush, **settings), StillClock())
     for number in range(COUNT):
         put(store, draft(b"old %d" % number, "gone", number % 2), draft(b"kept", "kept"))
     return store
@@ -62,6 +64,38 @@ def test_a_deleted_topic_has_no_queues_no_files_and_no_offsets() -> None:
     assert len(all_records(store, "gone")) == 1
     assert len(all_records(store, "kept")) == COUNT
     assert run(store.topics.delete(["never there"])) == 0
+
+
+def test_units_go_with_their_queue() -> None:
+    disk = SimulatedDisk()
+    store = filled(disk, **EXT)
+    run(store.behind.flush())
+    assert disk.names(UNITS) == ["gone", "kept"]
+    assert len(disk.names(UNITS / "gone" / "0")) > 1
+
+    run(store.topics.delete(["gone"]))
+
+    assert disk.names(UNITS) == ["kept"]
+    put(store, draft(b"new", "gone", TAGS="tag"))
+    run(store.behind.flush())
+    assert len(disk.names(UNITS / "gone" / "0")) == 1
+    assert len(all_records(store, "gone")) == 1
+
+
+def test_units_that_could_not_go_with_their_queue_go_with_the_next_start() -> None:
+    disk = SimulatedDisk()
+    store = filled(disk, **EXT)
+    run(store.behind.flush())
+    disk.fail("rename", errno.EIO, inside="consumequeue_ext")
+
+    run(store.topics.delete(["gone"]))
+    assert disk.names(UNITS) == ["gone", "kept"]
+    run(store.close())
+
+    disk.heal()
+    again = opened(disk, config(**EXT), StillClock(1_700_001_000_000))
+    assert disk.names(UNITS) == ["kept"]
+    assert len(all_records(again, "kept")) == COUNT
 
 
 def test_messages_that_are_in_no_queue_yet_go_with_their_topic() -> None:
@@ -241,11 +275,12 @@ def test_a_deletion_that_failed_halfway_can_be_asked_for_again(kinds: str) -> No
             assert again.queues.find("kept", 0).max_offset == COUNT
 
 
-def test_every_stop_while_a_topic_is_deleted_and_made_again_is_survived(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ext", [{}, EXT], ids=["plain", "with units"])
+def test_every_stop_while_a_topic_is_deleted_and_made_again_is_survived(tmp_path: Path, ext: dict[str, object]) -> None:
     stop_after, is_done = 0, False
     while not is_done:
         disk = SimulatedDisk()
-        store = filled(disk, FlushDiskType.SYNC_FLUSH)
+        store = filled(disk, FlushDiskType.SYNC_FLUSH, **ext)
         run(store.behind.flush())
         disk.stop_after = disk.operations + stop_after
         is_deleted, promised = False, 0
@@ -260,7 +295,7 @@ def test_every_stop_while_a_topic_is_deleted_and_made_again_is_survived(tmp_path
         except Stopped:
             pass
         for number, left in enumerate((disk.after_kill(), *disk.after_power_cut(seed=stop_after))):
-            again = new_store(left, config(), StillClock(1_700_001_000_000))
+            again = new_store(left, config(**ext), StillClock(1_700_001_000_000))
             again.recover()
             bodies = {queue_id: all_records(again, "gone", queue_id) for queue_id in (0, 1)}
             news = [data for data in bodies[0] if b"new" in data]
@@ -277,8 +312,11 @@ def test_every_stop_while_a_topic_is_deleted_and_made_again_is_survived(tmp_path
             assert next_offset == len(bodies[0]), where
             run(again.close())
             left.save(tmp_path / f"{stop_after}-{number}")
-            settings = config()
+            assert left.names(UNITS) == (left.names(QUEUES) if ext else [])
+            settings = config(**ext)
             settings.store_path_root_dir = tmp_path / f"{stop_after}-{number}" / "store"
-            assert verify(settings).complaints == [], where
+            report = verify(settings)
+            assert report.complaints == [], where
+            assert not [note for note in report.notes if note.startswith("units")], where
         stop_after += 1
     assert stop_after > 20

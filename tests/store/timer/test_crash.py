@@ -11,12 +11,13 @@ import pytest
 
 from kerolox.message.hosts import NOWHERE
 from kerolox.message.record import decode
+from kerolox.store.checking.check import check as store_check
 from kerolox.store.configuration import FlushDiskType, StoreConfig
 from kerolox.store.errors import StoreError
 from kerolox.store.timer.recall import handle_of, recall
 from tests.store.disks import SimulatedDisk, Stopped
 from tests.store.stores import StillClock, all_records, run
-from tests.store.timer.timers import NOW, Bench, timer_config
+from tests.store.timer.timers import NOW, SLOTS, Bench, timer_config
 
 IMAGES = int(os.environ.get("KEROLOX_CRASH_IMAGES", "2"))
 TOPICS = ("orders", "bills")
@@ -134,6 +135,23 @@ def test_a_power_cut_loses_no_timer_that_was_durable_and_doubles_none() -> None:
         for number, left in enumerate(disk.after_power_cut(seed=stop_after, count=IMAGES)):
             with told(f"cut after {stop_after}, image {number}"):
                 check(left, history, flush)
+
+
+def test_after_a_start_that_follows_a_kill_or_a_power_cut_the_files_are_whole() -> None:
+    flush = FlushDiskType.SYNC_FLUSH
+    for stop_after in range(0, run_until(None, flush)[0].operations, 5):
+        disk, _ = run_until(stop_after, flush)
+        for number, left in enumerate([disk.after_kill(), *disk.after_power_cut(seed=stop_after, count=1)]):
+            with told(f"stopped after {stop_after}, image {number}"):
+                settings = timer_config()
+                settings.flush_disk_type = flush
+                Bench(left, settings, StillClock(NOW + 20_000)).open().close()
+
+                report = store_check(settings, disk=left, wheel_slots=SLOTS)
+
+                assert report.is_clean
+                # Records that were never promised may be damaged.
+                assert [each for each in report.complaints if not each.startswith("log: ")] == []
 
 
 def every_stop(flush: FlushDiskType) -> Iterator[tuple[int, SimulatedDisk, History]]:

@@ -148,6 +148,10 @@ class QueueExt:
         if is_address(address):
             self._segments.delete_before(min(address - _ADDRESS_BASE, self._written_offset))
 
+    def forget(self) -> None:
+        """Closes the files, which belong to the queue no longer."""
+        self._segments.forget()
+
     def _go_to(self, offset: int) -> None:
         self._chunk = b""
         if self._written_offset <= offset <= self.end_offset:
@@ -229,6 +233,10 @@ class ExtendedQueue(ConsumeQueue):
         first = self.entry(self.min_offset)
         if first is not None:
             self.ext.delete_before(first.tags_code)
+
+    def forget(self) -> None:
+        super().forget()
+        self.ext.forget()
 
     def _cut_ext(self) -> None:
         """Ends the units with that of the last entry that has one."""

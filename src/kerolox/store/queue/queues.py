@@ -49,7 +49,7 @@ class Queues:
         return len(self._queues)
 
     def load(self) -> None:
-        """Opens the queues that are there, and removes what is left of those that were deleted."""
+        """Opens the queues that are there, and removes what is left of those that are not."""
         disk = self._files.disk
         for topic in disk.names(self._directory):
             left = []
@@ -62,6 +62,7 @@ class Queues:
             # What cannot be removed now is nobody's, and can stay.
             with contextlib.suppress(OSError):
                 self.sweep(left)
+        self._sweep_units()
 
     def items(self) -> Iterator[tuple[tuple[str, int], ConsumeQueue]]:
         yield from self._queues.items()
@@ -89,6 +90,11 @@ class Queues:
             self._files.disk.rename(directory, renamed)
         except FileNotFoundError:
             renamed = None
+        if self._ext_directory is not None:
+            units = self._ext_directory / topic
+            # Without a queue they are nobody's, and go with the next start if not now.
+            with contextlib.suppress(OSError):
+                self._files.disk.rename(units / directory.name, units / f"{queue_id}{_DELETED_MARK}{end_offset}")
         queue = self._queues.pop((topic, queue_id), None)
         if queue is not None:
             queue.forget()
@@ -97,6 +103,26 @@ class Queues:
 
     def sweep(self, directories: Sequence[Path]) -> None:
         """Removes the directories of queues that were detached, and those of topics with no other. May block."""
+        self._remove_all(directories)
+        if self._ext_directory is not None:
+            units = [self._ext_directory / directory.parent.name / directory.name for directory in directories]
+            self._remove_all([directory for directory in units if self._has(directory)])
+
+    def _has(self, directory: Path) -> bool:
+        return directory.name in self._files.disk.names(directory.parent)
+
+    def _sweep_units(self) -> None:
+        """Removes units of queues that are not there: a stop came before they could go, or the queues were removed."""
+        disk = self._files.disk
+        if self._ext_directory is None:
+            return
+        for topic in disk.names(self._ext_directory):
+            names = disk.names(self._ext_directory / topic)
+            left = [name for name in names if not (name.isdigit() and (topic, int(name)) in self._queues)]
+            with contextlib.suppress(OSError):
+                self._remove_all([self._ext_directory / topic / name for name in left])
+
+    def _remove_all(self, directories: Sequence[Path]) -> None:
         disk = self._files.disk
         topics = sorted({directory.parent for directory in directories})
         for topic in topics:
@@ -111,8 +137,8 @@ class Queues:
                 disk.remove_directory(topic)
             else:
                 disk.sync(topic)
-        if topics:
-            disk.sync(self._directory)
+        for parent in {topic.parent for topic in topics}:
+            disk.sync(parent)
 
     def flush(self) -> None:
         """Writes what is pending in all queues; OSError if some of it stays pending."""
