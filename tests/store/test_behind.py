@@ -249,6 +249,54 @@ def test_without_descriptors_for_directories_nothing_is_lost(
     assert len(all_records(new(next(disk.after_power_cut(count=0))))) == 1
 
 
+@pytest.mark.parametrize(("kind", "place"), [("write", "checkpoint"), ("open", "checkpoint"), ("write", "index")])
+def test_once_there_is_room_again_the_checkpoint_goes_on_and_the_stop_is_a_clean_one(
+    disk: CountingDisk, monkeypatch: pytest.MonkeyPatch, kind: str, place: str
+) -> None:
+    without_threads(monkeypatch)
+    store = opened(disk, config(**LARGE))
+    put(store, draft(KEYS="first"))
+    if kind == "write":
+        run(store.behind.flush())
+    before = checkpoint(disk)
+    put(store, draft(KEYS="second"))
+    disk.fail(kind, errno.ENOSPC, inside=place)
+
+    with pytest.raises(OSError, match="No space left"):
+        run(store.behind.flush())
+
+    assert checkpoint(disk) == before
+    assert not store.behind.is_lost
+    disk.heal()
+    run(store.behind.flush())
+    assert checkpoint(disk) > 0
+    left = next(disk.after_power_cut(count=0))
+    run(store.close())
+    assert "abort" not in disk.names(ROOT)
+    for again in (opened(left, config(**LARGE)), opened(disk, config(**LARGE))):
+        assert again.index is not None
+        assert len(all_records(again)) == 2
+        assert [len(again.index.query("orders", key, 10)) for key in (b"first", b"second")] == [1, 1]
+
+
+def test_a_checkpoint_whose_sync_has_failed_is_not_written_again(
+    disk: CountingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_threads(monkeypatch)
+    store = new(disk)
+    put(store, draft())
+    disk.fail("sync", errno.EIO, count=1, inside="checkpoint")
+
+    with pytest.raises(StoreReadOnly, match="sync has failed"):
+        run(store.behind.flush())
+    run(store.behind.flush())
+
+    assert store.behind.is_lost
+    run(store.close())
+    assert "abort" in disk.names(ROOT)
+    assert len(all_records(new(disk))) == 1
+
+
 def test_a_queue_that_is_forgotten_is_not_written(disk: CountingDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
     store = new(disk)

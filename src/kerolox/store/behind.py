@@ -183,6 +183,6 @@ class Behind(Service):
     def _flush_checkpoint(self) -> None:
         try:
             self._checkpoint.flush()
-        except OSError:
+        except SyncFailed:
             self.is_lost = True
             raise

@@ -11,6 +11,8 @@ import struct
 from pathlib import Path
 
 from kerolox.runtime.files import Disk, File
+from kerolox.store.errors import SyncFailed
+from kerolox.store.log.syncing import sync_directory, sync_file
 
 FILE_SIZE = 4096
 
@@ -67,7 +69,11 @@ class Checkpoint:
         return min(self.min_timestamp, self.index_timestamp)
 
     def flush(self) -> None:
-        """Makes the members durable; OSError if they are not. May run in a thread."""
+        """Makes the members durable. May run in a thread.
+
+        OSError if they could not be written: what stands in the file then is old or new, and both are true, so that it
+        may be tried again. SyncFailed if it can no longer be known what is durable.
+        """
         content = _FIELDS.pack(
             self.log_timestamp,
             self.queues_timestamp,
@@ -85,7 +91,7 @@ class Checkpoint:
             # It has the times in it, too, and counts only if they agree.
             self._file.write(_SEAL_AT, self.seal.ljust(_SEAL_SIZE_MAX, b"\0"))
             self._seal_written = self.seal
-        self._file.sync()
+        sync_file(self._file)
 
     def close(self) -> None:
         if self._file is not None:
@@ -98,9 +104,9 @@ class Checkpoint:
             size = file.size()
             if size < FILE_SIZE:
                 file.write(size, bytes(FILE_SIZE - size))
-            file.sync()
-            self._disk.sync(self._path.parent)
-        except OSError:
+            sync_file(file)
+            sync_directory(self._disk, self._path.parent)
+        except (OSError, SyncFailed):
             file.close()
             raise
         return file

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.store.errors import StoreReadOnly
+from kerolox.store.errors import StoreReadOnly, SyncFailed
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import ROOT
 from tests.store.timer.timers import Bench
@@ -80,3 +80,39 @@ def test_nothing_is_written_of_what_the_commit_log_may_lose() -> None:
     with pytest.raises(StoreReadOnly, match="the commit log is not durable"):
         bench.flush()
     assert not {part for _, part in disk.seen} & {"timerlog", "timerwheel", "timercheck.tmp"}
+
+
+@pytest.mark.parametrize("kind", ["write", "rename"])
+def test_a_checkpoint_that_could_not_be_written_is_written_once_there_is_room(kind: str) -> None:
+    disk, bench = opened()
+    bench.send("a", TIMER_DELAY_SEC="5")
+    bench.work()
+    before = disk.content(ROOT / "config" / "timercheck")
+    disk.fail(kind, errno.ENOSPC, inside="timercheck.tmp")
+    with pytest.raises(OSError, match="No space left"):
+        bench.flush()
+    assert disk.content(ROOT / "config" / "timercheck") == before
+    disk.heal()
+
+    bench.flush()
+
+    assert disk.content(ROOT / "config" / "timercheck") != before
+    again = Bench(next(disk.after_power_cut(count=0)), bench.config, bench.clock).open()
+    again.pass_time(10)
+    assert again.names() == ["a"]
+
+
+def test_a_checkpoint_whose_sync_has_failed_stays_as_it_is() -> None:
+    disk, bench = opened()
+    bench.send("a", TIMER_DELAY_SEC="5")
+    bench.work()
+    disk.fail("sync", errno.EIO, count=1, inside="timercheck.tmp")
+    before = disk.content(ROOT / "config" / "timercheck")
+    with pytest.raises(SyncFailed, match="sync has failed"):
+        bench.flush()
+
+    bench.send("b", TIMER_DELAY_SEC="5")
+    bench.work()
+    bench.flush()
+
+    assert disk.content(ROOT / "config" / "timercheck") == before

@@ -1,12 +1,12 @@
 """Makes the timer's files durable, in the order in which they rely on each other."""
 
 import asyncio
-from collections.abc import Callable
 from typing import NamedTuple
 
 from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.clock import Clock
 from kerolox.store.errors import StoreReadOnly, SyncFailed
+from kerolox.store.log.syncing import sync_file
 from kerolox.store.store import Store
 from kerolox.store.timer.checkpoint import TimerCheckpoint
 from kerolox.store.timer.metrics import TimerMetrics
@@ -72,7 +72,7 @@ class TimerBehind:
                         counts_version=version,
                         now=self._clock.millis(),
                     )
-                    await self._synced(self._checkpoint.flush)
+                    await self._flush_checkpoint()
         except BaseException:
             self._wheel.put_back(changes)
             if counts is not None:
@@ -90,14 +90,18 @@ class TimerBehind:
             self._log.release(sync)
             self.is_lost |= sync.failure is not None
 
+    async def _flush_checkpoint(self) -> None:
+        try:
+            await in_thread(self._checkpoint.flush)
+        except SyncFailed:
+            self.is_lost = True
+            raise
+
     async def _flush_wheel(self, changes: Changes) -> None:
         if changes.pages:
             await in_thread(changes.write)
-            await self._synced(changes.file.sync)
-
-    async def _synced(self, sync: Callable[[], None]) -> None:
-        try:
-            await in_thread(sync)
-        except OSError as error:
-            self.is_lost = True
-            raise SyncFailed(f"a sync of the timer has failed: {error}") from error
+            try:
+                await in_thread(sync_file, changes.file)
+            except SyncFailed:
+                self.is_lost = True
+                raise

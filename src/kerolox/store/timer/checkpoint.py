@@ -17,6 +17,7 @@ import struct
 from pathlib import Path
 
 from kerolox.runtime.files import TEMPORARY_SUFFIX, Disk
+from kerolox.store.log.syncing import sync_directory
 
 FILE_SIZE = 4096
 
@@ -81,15 +82,18 @@ class TimerCheckpoint:
         self.delivered_from, self.counts_version = delivered_from, counts_version
 
     def flush(self) -> None:
-        """Makes the members durable, all or none of them; OSError if they are not. May run in a thread."""
+        """Makes the members durable, all or none of them. May run in a thread.
+
+        OSError if the file is as it was, and SyncFailed if it is not known what a power cut would leave of it.
+        """
         numbers = self.delivered_from or 0, self.read_time, self.queue_offset, self.counts_version or 0
         ours = _OURS.pack(*numbers, self._precision)
         # The members rely on each other: a file that is half old and half new would lose messages.
         temporary = self._path.with_name(self._path.name + TEMPORARY_SUFFIX)
         self._disk.write(temporary, (self.encode() + ours).ljust(FILE_SIZE, b"\0"))
-        self._disk.sync(temporary)
+        sync_directory(self._disk, temporary)
         self._disk.rename(temporary, self._path)
-        self._disk.sync(self._path.parent)
+        sync_directory(self._disk, self._path.parent)
 
     def encode(self) -> bytes:
         """Returns the 56 bytes that a slave asks its master for."""
