@@ -9,9 +9,21 @@ import pytest
 from kerolox.runtime.clock import ManualClock
 from kerolox.store.checkpoint import Checkpoint
 from kerolox.store.errors import StoreFull, StoreReadOnly
+from kerolox.store.keys.index_file import HEADER, IndexHeader
 from kerolox.store.store import Store
-from tests.store.disks import SimulatedDisk
-from tests.store.stores import ROOT, all_records, config, draft, new_store, opened, put, run, without_threads
+from tests.store.disks import SimulatedDisk, Stopped
+from tests.store.stores import (
+    ROOT,
+    StillClock,
+    all_records,
+    config,
+    draft,
+    new_store,
+    opened,
+    put,
+    run,
+    without_threads,
+)
 
 LARGE = {"mapped_file_size_commit_log": 1024 * 1024, "mapped_file_size_consume_queue": 20 * 10_000}
 
@@ -277,6 +289,37 @@ def test_once_there_is_room_again_the_checkpoint_goes_on_and_the_stop_is_a_clean
         assert again.index is not None
         assert len(all_records(again)) == 2
         assert [len(again.index.query("orders", key, 10)) for key in (b"first", b"second")] == [1, 1]
+
+
+def test_wherever_a_process_is_killed_java_drops_no_file_of_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an unclean stop it drops those that are newer than the checkpoint says, and with them older keys."""
+    without_threads(monkeypatch)
+    stop_after, is_done = 0, False
+    while not is_done:
+        disk, clock = CountingDisk(), StillClock()
+        store = opened(disk, config(**LARGE), clock)
+        put(store, draft(KEYS="first"))
+        run(store.behind.flush())
+        clock.move(60)
+        put(store, draft(KEYS="second"))
+        disk.stop_after = disk.operations + stop_after
+        try:
+            run(store.behind.flush())
+            is_done = True
+        except Stopped:
+            stop_after += 1
+
+        left = disk.after_kill()
+
+        found = Checkpoint(left, ROOT / "checkpoint")
+        found.load()
+        for name in left.names(ROOT / "index"):
+            header = IndexHeader.decode(left.content(ROOT / "index" / name)[: HEADER.size])
+            assert header.end_timestamp <= found.index_timestamp, stop_after
+        again = opened(left, config(**LARGE))
+        assert again.index is not None
+        assert [len(again.index.query("orders", key, 10)) for key in (b"first", b"second")] == [1, 1]
+    assert stop_after > 8
 
 
 def test_a_checkpoint_whose_sync_has_failed_is_not_written_again(

@@ -176,9 +176,11 @@ class Behind(Service):
     async def _flush_index(self, index: KeyIndex) -> int:
         flush = index.flush()
         try:
-            return await in_thread(flush.run)
-        finally:
-            self.is_lost |= index.failure is not None
+            return await in_thread(flush.run, None if self.is_lost else self._checkpoint.announce_index)
+        except SyncFailed:
+            # Of the index, or of a checkpoint that was made for it.
+            self.is_lost = True
+            raise
 
     def _flush_checkpoint(self) -> None:
         try:

@@ -17,6 +17,8 @@ from kerolox.store.log.syncing import sync_directory, sync_file
 FILE_SIZE = 4096
 
 _FIELDS = struct.Struct(">qqqqqq")
+_LONG = struct.Struct(">q")
+_INDEX_AT = 16
 _SEAL_AT = 1024
 _SEAL_SIZE_MAX = 512
 # Records of one moment are not stored in the order of their times to the millisecond.
@@ -92,6 +94,16 @@ class Checkpoint:
             self._file.write(_SEAL_AT, self.seal.ljust(_SEAL_SIZE_MAX, b"\0"))
             self._seal_written = self.seal
         sync_file(self._file)
+
+    def announce_index(self, timestamp: int) -> None:
+        """Says up to when the index will be durable in a moment; OSError if it cannot be written.
+
+        Nobody relies on it alone: what is read again is decided by the least of the times, and the others stay.
+        """
+        if self._file is None:
+            self._file = self._open()
+        if timestamp > self.index_timestamp:
+            self._file.write(_INDEX_AT, _LONG.pack(timestamp))
 
     def close(self) -> None:
         if self._file is not None:

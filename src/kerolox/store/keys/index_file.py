@@ -11,7 +11,7 @@ entries   int32  hash of `topic#key`            int64  physical offset
 import struct
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -84,8 +84,8 @@ class WrongShape(StoreDamaged):
 class IndexFile:
     """Entries are put in memory and written behind, since they can be made again from the log.
 
-    On the disk the header follows last, and only when what it speaks of is durable. After a crash it tells
-    how many entries can be trusted; the slots may then be newer than it, and `restore` makes them anew.
+    On the disk the header follows last, and only when the entries it speaks of are durable. After a crash it tells
+    how many entries can be trusted; the slots may then be older or newer than it, and `restore` makes them anew.
     """
 
     def __init__(self, disk: Disk, file: File, shape: IndexShape, header: IndexHeader, *, is_named: bool) -> None:
@@ -285,9 +285,18 @@ class IndexFile:
             self._pages_dirty |= self._flush.pages
         elif not self._pages_dirty and self.header == self._header_flushed:
             return None
-        self._flush = FileFlush(self, replace(self.header), frozenset(self._pages_dirty))
+        pages = frozenset(self._pages_dirty)
+        self._flush = FileFlush(self, replace(self.header), pages, list(self._copies(pages)))
         self._pages_dirty = set()
         return self._flush
+
+    def _copies(self, pages: frozenset[int]) -> Iterator[tuple[int, bytes]]:
+        """Yields slots as they are now, and where they begin: those on the disk must not be newer than the header."""
+        slots = self._slots
+        assert slots is not None
+        for first_page, end_page in _runs(pages):
+            first = first_page * _PAGE_SLOTS
+            yield first, slots[first : min(end_page * _PAGE_SLOTS, self._shape.slots)].tobytes()
 
     def write_entries(self) -> None:
         """Writes the entries that are in memory only; if that fails they stay there."""
@@ -297,22 +306,23 @@ class IndexFile:
             self._first_pending += len(self.pending) // ENTRY.size
             self.pending = bytearray()
 
-    def write_slots(self, pages: frozenset[int]) -> None:
-        slots = self._slots
-        assert slots is not None
-        for first_page, end_page in _runs(pages):
-            first = first_page * _PAGE_SLOTS
-            data = slots[first : min(end_page * _PAGE_SLOTS, self._shape.slots)].tobytes()
-            self._file.write(HEADER.size + first * SLOT.size, _swapped(data))
-
-    def sync(self, header: IndexHeader) -> None:
-        """Makes what was written durable, then the header that tells of it; SyncFailed, for good, if it may not be."""
+    def sync_entries(self) -> None:
+        """Makes what was written durable; SyncFailed, for good, if it may not be."""
         try:
             if not self._is_named:
                 sync_directory(self._disk, self.path.parent)
                 self._is_named = True
             sync_file(self._file)
-            self._file.write(0, header.encode())
+        except SyncFailed as failure:
+            self.failure = failure
+            raise
+
+    def write_head(self, header: IndexHeader, slots: Iterable[tuple[int, bytes]]) -> None:
+        """Writes slots and the header that belongs to them, and makes both durable; else the same."""
+        for first, data in slots:
+            self._file.write(HEADER.size + first * SLOT.size, _swapped(data))
+        self._file.write(0, header.encode())
+        try:
             sync_file(self._file)
         except SyncFailed as failure:
             self.failure = failure
@@ -401,21 +411,38 @@ class IndexFile:
 
 
 class FileFlush:
-    """What makes a file durable once its entries are written. It may run in a thread while more keys are put."""
+    """What makes a file durable once its entries are written. It may run in a thread while more keys are put.
 
-    def __init__(self, file: IndexFile, header: IndexHeader, pages: frozenset[int]) -> None:
+    Each step raises OSError, and the next flush does it again, or SyncFailed, and none does.
+    """
+
+    def __init__(
+        self, file: IndexFile, header: IndexHeader, pages: frozenset[int], slots: list[tuple[int, bytes]]
+    ) -> None:
         self._file = file
         self._header = header
+        self._slots = slots
         self.pages = pages
         self.is_done = False
 
-    def run(self) -> None:
-        """Returns when all is durable; OSError, and the next flush does it again, or SyncFailed, and none does."""
+    def begin(self) -> None:
+        """Makes the entries durable, of which nothing on the disk speaks yet."""
         if self._file.failure is not None:
             raise self._file.failure
-        self._file.write_slots(self.pages)
-        self._file.sync(self._header)
+        self._file.sync_entries()
+
+    def end(self) -> None:
+        """Makes slots and header durable, which are written one right after the other.
+
+        Java trusts both as a killed process has left them. Here slots are made anew after an unclean stop.
+        """
+        self._file.write_head(self._header, self._slots)
+        self._slots = []
         self.is_done = True
+
+    def run(self) -> None:
+        self.begin()
+        self.end()
 
 
 def _seconds(begin_timestamp: int, timestamp: int) -> int:

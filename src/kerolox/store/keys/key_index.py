@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
@@ -417,8 +417,11 @@ class IndexFlush:
         self._flushes = flushes
         self._end_timestamp = end_timestamp
 
-    def run(self) -> int:
+    def run(self, announce: Callable[[int], None] | None = None) -> int:
         """Returns up to when the index is durable then, for the checkpoint; OSError if it is not.
+
+        The same is announced just before files are changed in a way that shows. Java drops those that are newer than
+        the checkpoint says, and a process may be killed at any time.
 
         SyncFailed if that cannot be known any more, now and at every later flush: a second sync would succeed and
         mean nothing.
@@ -427,7 +430,11 @@ class IndexFlush:
             raise self._index.failure
         try:
             for flush in self._flushes:
-                flush.run()
+                flush.begin()
+            if announce is not None and self._flushes:
+                announce(self._end_timestamp)
+            for flush in self._flushes:
+                flush.end()
         except SyncFailed as failure:
             self._index.failure = failure
             raise
