@@ -280,7 +280,7 @@ def test_after_a_failed_sync_the_checkpoint_stays_and_the_next_start_makes_good(
     bench.send("a", TIMER_DELAY_SEC="5")
     bench.work()
     disk.fail("sync", errno.EIO, inside="timerwheel")
-    with pytest.raises(Exception, match="sync of the timer has failed"):
+    with pytest.raises(Exception, match=r"a sync has failed: .*timerwheel"):
         bench.flush()
     disk.heal()
     bench.send("b", TIMER_DELAY_SEC="5")
