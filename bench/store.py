@@ -20,12 +20,12 @@ from bench.page import replace_part
 from bench.report import Report, Section
 from bench.store_queues import many_queues
 from bench.store_rates import Load, append_rates, read_rates
-from bench.store_recovery import GIB, recoveries
+from bench.store_recovery import GIB, Kind, recoveries
 from kerolox.store.configuration import FlushDiskType
 
 BODY_SIZES = (128, 1024, 64 * 1024)
 QUEUE_COUNTS = (1, 1_000)
-RECOVERY_BODY_SIZES = (1024, 128)
+RECOVERY_KINDS = (Kind(1024, 1), Kind(1024, 1 / 2, has_keys=True), Kind(128, 1 / 8))
 MESSAGES_MAX = 100_000
 
 
@@ -53,7 +53,7 @@ class StoreRun:
         return [*sections, tables.reads(read)]
 
     def recovery(self) -> list[Section]:
-        found = {size: self._in_directory(recoveries, size, self._size, self._rounds) for size in RECOVERY_BODY_SIZES}
+        found = {kind: self._in_directory(recoveries, kind, self._size, self._rounds) for kind in RECOVERY_KINDS}
         return [tables.recovery(found)]
 
     def queues(self, count: int) -> list[Section]:

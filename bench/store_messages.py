@@ -15,13 +15,14 @@ QUEUES_PER_TOPIC = 1_000
 _SEED = 20_261_115
 
 
-def drafts(body_size: int, count: int, queues: int = 1, first: int = 0) -> list[Draft]:
-    """Returns messages that go to so many queues in turn; each has a unique id."""
+def drafts(body_size: int, count: int, queues: int = 1, first: int = 0, *, has_keys: bool = False) -> list[Draft]:
+    """Returns messages that go to so many queues in turn; each has a unique id, and two keys if that is wanted."""
     body = random.Random(_SEED).randbytes(body_size + 256)
-    return [_draft(body[number % 256 :][:body_size], number, queues) for number in range(first, first + count)]
+    numbers = range(first, first + count)
+    return [_draft(body[number % 256 :][:body_size], number, queues, has_keys=has_keys) for number in numbers]
 
 
-def _draft(body: bytes, number: int, queues: int) -> Draft:
+def _draft(body: bytes, number: int, queues: int, *, has_keys: bool) -> Draft:
     topic = f"bench-{number % queues // QUEUES_PER_TOPIC}"
     queue_id = number % queues % QUEUES_PER_TOPIC
     properties = {
@@ -29,6 +30,8 @@ def _draft(body: bytes, number: int, queues: int) -> Draft:
         "WAIT": "true",
         "TAGS": f"tag-{number % 8}",
     }
+    if has_keys:
+        properties["KEYS"] = f"order-{number:08d} customer-{number * 7919 % 100_000:06d}"
     return Draft(topic, queue_id, encode(Message(topic, body, to_bytes(properties), queue_id=queue_id)))
 
 

@@ -22,6 +22,17 @@ _GROUP = 256
 _CHUNK_SIZE = 1024 * 1024
 
 
+class Kind(NamedTuple):
+    """Messages of which a log is full, and how large a part of the size asked for it has: small ones take long."""
+
+    body_size: int
+    part: float
+    has_keys: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.body_size} B bodies" + (" and two keys" if self.has_keys else "")
+
+
 class Cost(NamedTuple):
     """What it took to open a store, in seconds: on the clock, and of CPU time."""
 
@@ -41,16 +52,16 @@ class Recoveries:
     plain: list[Cost] = field(default_factory=list)
 
 
-def recoveries(body_size: int, size: int, rounds: int, directory: Path, say: Callable[[str], None]) -> Recoveries:
-    """Fills a log with `size` bytes, and opens it again and again.
+def recoveries(kind: Kind, size: int, rounds: int, directory: Path, say: Callable[[str], None]) -> Recoveries:
+    """Fills a log with its part of `size` bytes, and opens it again and again.
 
     The first process is killed before anything but the log was flushed, so that the whole of it must be read and
     dispatched. Of what it finds the next one syncs nothing either.
     """
-    label = f"{body_size} B bodies"
+    label, size = str(kind), int(size * kind.part)
     say(f"{label}: filling a log of {size / GIB:.2f} GiB")
     found = Recoveries()
-    found.records, found.size = in_killed_child(_fill, directory, body_size, size)
+    found.records, found.size = in_killed_child(_fill, directory, kind, size)
     gib = found.size / GIB
 
     def note(costs: list[Cost], cost: Cost) -> None:
@@ -75,12 +86,12 @@ def recoveries(body_size: int, size: int, rounds: int, directory: Path, say: Cal
     return found
 
 
-def _fill(directory: Path, body_size: int, size: int) -> tuple[int, int]:
+def _fill(directory: Path, kind: Kind, size: int) -> tuple[int, int]:
     store = Store(config(directory))
     store.recover()
     records = 0
     while store.log.end_offset < size:
-        records += len(store.append(drafts(body_size, _GROUP, QUEUES, records)))
+        records += len(store.append(drafts(kind.body_size, _GROUP, QUEUES, records, has_keys=kind.has_keys)))
     # The log itself is durable; queues, index and checkpoint are not.
     asyncio.run(store.flusher.flush())
     return records, store.log.end_offset

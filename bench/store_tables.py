@@ -8,7 +8,7 @@ from bench.measure import MIB
 from bench.report import KEROLOX, Goal, Row, Section, mebibytes, per_second, seconds
 from bench.store_queues import Held
 from bench.store_rates import IN_FLIGHT, READ_COUNT_MAX, Load, Rates
-from bench.store_recovery import GIB, Cost, Recoveries
+from bench.store_recovery import GIB, Cost, Kind, Recoveries
 from kerolox.store.configuration import FlushDiskType
 
 _PLAIN_WRITE, _PLAIN_READ, _PLAIN_SCAN = "plain write", "plain read", "plain read and CRC"
@@ -42,12 +42,12 @@ def reads(rates: Mapping[Load, Rates]) -> Section:
     return section
 
 
-def recovery(found: Mapping[int, Recoveries]) -> Section:
+def recovery(found: Mapping[Kind, Recoveries]) -> Section:
     section = Section("Opening", (KEROLOX, _PLAIN_SCAN), than="plain")
-    for body_size, each in found.items():
+    for kind, each in found.items():
         # The goals are for messages of 1 KiB.
-        has_goal = body_size == 1024
-        label = f"{body_size} B bodies"
+        has_goal = kind.body_size == 1024 and not kind.has_keys
+        label = str(kind)
         for when, costs, goal in (
             ("after a clean stop", each.clean, _CLEAN),
             ("after a crash", each.crashed, _CRASHED),
