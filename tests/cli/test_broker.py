@@ -138,6 +138,34 @@ async def test_name_servers_that_hang_or_are_gone_do_not_hold_up_start_and_end(t
     assert f"none of the NameServers {names} knows this broker yet" in log
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_told_to_stop_while_it_starts_it_closes_what_it_has_opened(
+    command: list[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    async with FakeNameServer() as hanging:
+        hanging.hangs = True
+        arguments = ("-c", str(configured(tmp_path)), "-n", hanging.address)
+        process = await asyncio.create_subprocess_exec(
+            *(*command, *arguments),
+            env=PLAIN_ENVIRONMENT | {"HOME": str(tmp_path)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        # It waits for this one to answer before it says that it has started.
+        async with asyncio.timeout(60):
+            while not hanging.headers:
+                await asyncio.sleep(0.01)
+        assert (tmp_path / "store" / "abort").exists()
+
+        process.send_signal(number)
+
+        async with asyncio.timeout(10):
+            out, log = await process.communicate()
+    assert (process.returncode, out) == (0, b""), log.decode()
+    assert b"Traceback" not in log
+    assert not (tmp_path / "store" / "abort").exists()
+
+
 async def test_changes_over_the_wire_are_written_to_its_file_and_hold_for_the_next_start(tmp_path: Path) -> None:
     file = configured(tmp_path, userKey="kept")
     async with Client() as client:

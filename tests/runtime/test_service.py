@@ -144,3 +144,27 @@ async def test_a_periodic_job_that_fails_is_logged_and_goes_on(caplog: pytest.Lo
     assert runs == 3
     assert caplog.messages == ["periodic job 'unlucky' failed"] * 3
     assert "ZeroDivisionError: no luck" in caplog.text
+
+
+async def test_who_is_told_to_stop_while_it_opens_closes_that_one_too() -> None:
+    events: list[str] = []
+    may_open = asyncio.Event()
+
+    class Slow(Noted):
+        async def open(self) -> None:
+            await may_open.wait()
+            await super().open()
+
+    supervisor = Supervisor(Noted("a", events), Slow("b", events), Noted("c", events))
+    entering = asyncio.create_task(supervisor.__aenter__())
+    while events != ["open a"]:
+        await asyncio.sleep(0)
+    await turn()
+    entering.cancel()
+    await turn()
+    may_open.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+
+    assert events == ["open a", "open b", "close b", "close a"]

@@ -17,6 +17,7 @@ from kerolox.cli.servers import (
     log_to_stderr,
     on_signals,
     read_properties,
+    started,
     until_told,
 )
 from kerolox.errors import ConfigurationError
@@ -136,13 +137,17 @@ def _is_of_this_machine(address: str) -> bool:
 
 
 async def _serve(settings: Settings) -> None:
-    async with Broker(settings) as running:
+    stop = on_signals()
+    running = await started(Broker(settings), stop)
+    if running is None:
+        return
+    try:
         settle()
-        # Whoever reads that it has started may end it.
-        stop = on_signals()
         config = settings.broker
         known = f" and name server is {config.namesrv_addr}" if config.namesrv_addr else ""
         click.echo(f"The broker[{config.broker_name}, {running.address}] boot success. serializeType=JSON{known}")
         if settings.server.bind_address in ("127.0.0.1", "::1", "localhost"):
             click.echo("It serves this machine only; set bindAddress and brokerIP1 to serve others.")
         await until_told(stop, running.wait())
+    finally:
+        await running.__aexit__(None, None, None)

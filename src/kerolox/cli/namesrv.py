@@ -12,6 +12,7 @@ from kerolox.cli.servers import (
     log_to_stderr,
     on_signals,
     read_properties,
+    started,
     until_told,
 )
 from kerolox.errors import ConfigurationError
@@ -55,11 +56,15 @@ def _configuration(file: Path | None, bind: str | None, port: int | None) -> Nam
 
 
 async def _serve(config: NamesrvConfig) -> None:
-    async with NameServer(config) as server:
+    stop = on_signals()
+    server = await started(NameServer(config), stop)
+    if server is None:
+        return
+    try:
         settle()
-        # Whoever reads that it has started may end it.
-        stop = on_signals()
         click.echo(f"The Name Server boot success. serializeType=JSON, address {server.address}")
         if config.bind_address in ("127.0.0.1", "::1", "localhost"):
             click.echo("It serves this machine only; set bindAddress=0.0.0.0 (or --bind 0.0.0.0) to serve others.")
         await until_told(stop, server.wait())
+    finally:
+        await server.__aexit__(None, None, None)

@@ -4,12 +4,16 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from kerolox.errors import ConfigurationError
 from kerolox.runtime import properties
+
+T = TypeVar("T")
 
 
 class BadConfiguration(click.ClickException):
@@ -50,7 +54,7 @@ def read_properties(file: Path) -> dict[str, str]:
 
 
 def on_signals() -> asyncio.Event:
-    """Returns what is set by SIGTERM or Ctrl-C from now on. Before, they end the process at once."""
+    """Returns what is set by SIGTERM or Ctrl-C from now on."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -58,12 +62,23 @@ def on_signals() -> asyncio.Event:
     return stop
 
 
-async def until_told(stop: asyncio.Event, failure: Awaitable[None]) -> None:
-    """Returns when `stop` is set; raises if the server fails before."""
+async def started(server: AbstractAsyncContextManager[T], stop: asyncio.Event) -> T | None:
+    """Returns the server once it has started, to be left by its `__aexit__`; None if told to stop before.
+
+    What had started by then is closed again.
+    """
+    starting = asyncio.ensure_future(server.__aenter__())
+    await until_told(stop, starting)
+    return None if starting.cancelled() else starting.result()
+
+
+async def until_told(stop: asyncio.Event, other: Awaitable[object]) -> None:
+    """Returns when `stop` is set or `other` is done, and cancels `other` if it is not; raises what it raised."""
     stopping = asyncio.create_task(stop.wait())
-    failing = asyncio.ensure_future(failure)
-    done, pending = await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
-    for task in pending:
-        task.cancel()
-    if failing in done:
-        failing.result()
+    awaited = asyncio.ensure_future(other)
+    await asyncio.wait({stopping, awaited}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    awaited.cancel()
+    await asyncio.wait({stopping, awaited})
+    if not awaited.cancelled():
+        awaited.result()

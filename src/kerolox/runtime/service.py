@@ -64,13 +64,24 @@ class Supervisor:
     async def __aenter__(self) -> "Supervisor":
         try:
             for service in self._services:
-                await service.open()
-                self._opened.append(service)
+                await self._open(service)
         except BaseException:
             await self._close()
             raise
         self._tasks = [asyncio.create_task(service.run(), name=type(service).__name__) for service in self._services]
         return self
+
+    async def _open(self, service: Service) -> None:
+        """Opens it whole or not at all: whoever is cancelled meanwhile waits for it, so that it can be closed."""
+        opening = asyncio.ensure_future(service.open())
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.wait([opening])
+            if not opening.cancelled() and opening.exception() is None:
+                self._opened.append(service)
+            raise
+        self._opened.append(service)
 
     async def wait(self) -> None:
         """Returns when a service has failed, raising what it raised; otherwise waits for ever."""
