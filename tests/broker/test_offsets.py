@@ -9,6 +9,7 @@ from kerolox.broker import offsets as module
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.errors import SystemBusy
+from kerolox.runtime import fastjson
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import RealDisk
 
@@ -72,3 +73,22 @@ def test_there_is_an_end_to_offsets_and_what_is_there_goes_on(tmp_path: Path, mo
     assert offsets.table == {"orders@g": {0: 2, 1: 1}}
     offsets.delete_group("g")
     offsets.commit("other", "orders", 0, 1)
+
+
+async def test_what_is_not_understood_in_the_file_is_kept(tmp_path: Path) -> None:
+    """5.5 writes where groups have pulled to, and which topics a group has."""
+    theirs = (
+        '{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":5},"groupTopicMap":{"g":["orders"]},'
+        '"offsetTable":{"orders@g":{0:7}},"pullOffsetTable":{"orders@g":{0:9,1:12}}}'
+    )
+    (tmp_path / "consumerOffset.json").write_text(theirs)
+    offsets = table(tmp_path)
+    offsets.commit("g", "orders", 0, 8)
+
+    await offsets.file.save()
+
+    written = (tmp_path / "consumerOffset.json").read_text()
+    assert '"pullOffsetTable":{\n\t\t"orders@g":{\n\t\t\t0:9,\n\t\t\t1:12\n' in written
+    assert '"groupTopicMap":{\n\t\t"g":[\n\t\t\t"orders"\n' in written
+    assert list(fastjson.parse(written.encode())) == ["dataVersion", "groupTopicMap", "offsetTable", "pullOffsetTable"]
+    assert table(tmp_path).get("g", "orders", 0) == 8

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -23,11 +24,17 @@ DELAY_OFFSET = "delayOffset.json"
 
 DAMAGED_SUFFIX = ".damaged"
 
+_INTEGER = re.compile(r"-?\d+")
+_NOTHING: Mapping[str, Any] = {}
+
 T = TypeVar("T")
 
 
 class JsonTable(Generic[T]):
-    """A value of one kind and its file. A crash leaves the old content or the new, and the one before as `.bak`."""
+    """A value of one kind and its file. A crash leaves the old content or the new, and the one before as `.bak`.
+
+    Members of the file that the kind does not declare are kept as they were: a later Java may have written them.
+    """
 
     def __init__(self, disk: Disk, path: Path, kind: type[T]) -> None:
         self._disk = disk
@@ -35,6 +42,7 @@ class JsonTable(Generic[T]):
         self._kind = kind
         # The file cannot be read, and must not become the backup.
         self._is_damaged = False
+        self._unknown: dict[str, Any] = {}
 
     @property
     def path(self) -> Path:
@@ -66,7 +74,7 @@ class JsonTable(Generic[T]):
 
     def encode(self, value: T) -> bytes:
         """Returns the content that stands for `value`, to be saved in a thread."""
-        return pretty(value)
+        return pretty(value, self._unknown)
 
     def save(self, content: bytes) -> None:
         """Replaces the file unless it has this content already. May block, and must not overtake another."""
@@ -82,7 +90,10 @@ class JsonTable(Generic[T]):
         replace_whole(self._disk, self._path, content)
 
     def _decode(self, content: bytes) -> T:
-        return fastjson.decode(_with_quoted_keys(content), self._kind)
+        content = _with_quoted_keys(content)
+        value = fastjson.decode(content, self._kind)
+        self._unknown = _unknown(content, self._kind)
+        return value
 
     def _beside(self, suffix: str) -> Path:
         return self._path.with_name(self._path.name + suffix)
@@ -101,12 +112,44 @@ def _with_quoted_keys(content: bytes) -> bytes:
     return _STRING_OR_KEY.sub(lambda found: b'%b"%b"' % found.groups() if found[2] else found[0], content)
 
 
+def _unknown(content: bytes, kind: type[Any]) -> dict[str, Any]:
+    """Returns the members of a document that its kind does not declare."""
+    if not issubclass(kind, msgspec.Struct):
+        return {}
+    declared = set(kind.__struct_encode_fields__)
+    try:
+        # What is declared, and may be large, is not made objects of once more.
+        members: dict[str, Any] = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    except fastjson.DECODE_ERRORS:
+        members = fastjson.decode(content, dict[str, Any])
+    return {name: _opened(member) for name, member in members.items() if name not in declared}
+
+
+def _opened(value: Any) -> Any:
+    """Returns a member with its integer keys as integers again."""
+    if isinstance(value, msgspec.Raw):
+        value = msgspec.json.decode(value)
+    if isinstance(value, list):
+        return [_opened(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    keys_are_integers = all(_INTEGER.fullmatch(key) for key in value)
+    return {int(key) if keys_are_integers else key: _opened(item) for key, item in value.items()}
+
+
 # Writing
 
 
-def pretty(value: Any) -> bytes:
-    """Returns JSON as RocketMQ 5.x lays it out: tabs, members of objects in alphabetical order, no nulls."""
+def pretty(value: Any, unknown: Mapping[str, Any] = _NOTHING) -> bytes:
+    """Returns JSON as RocketMQ 5.x lays it out: tabs, members of objects in alphabetical order, no nulls.
+
+    `unknown` are further members of the outermost object.
+    """
     parts: list[str] = []
+    if unknown:
+        kind: type[msgspec.Struct] = type(value)
+        known = {name: getattr(value, field) for name, field in _members(kind)}
+        value = dict(sorted({**unknown, **known}.items()))
     _write(value, "\n", parts)
     return "".join(parts).encode()
 
