@@ -84,6 +84,11 @@ class BrokerFixture:
         )
         return (await self.call(HeartBeat(), data.encode())).fields
 
+    def counted(self, name: str, key: str) -> int:
+        """Returns how many messages were counted under a name and a key of tools."""
+        found = self.broker.statistics.find(name, key)
+        return 0 if found is None else found[0].messages
+
     async def until_waiting(self, topic: str, queue_id: int = 0) -> None:
         """Returns when a pull waits for a message of the queue."""
         async with asyncio.timeout(10):

@@ -6,6 +6,7 @@ from kerolox.broker.admission import Admission
 from kerolox.broker.announcement import Announcement, Identity
 from kerolox.broker.clients import Clients
 from kerolox.broker.configuration import Settings
+from kerolox.broker.falling import FallBehind
 from kerolox.broker.filter_data import ConsumerFilters
 from kerolox.broker.filter_servers import FilterServers
 from kerolox.broker.groups import GroupTable
@@ -64,6 +65,7 @@ from kerolox.store.store import Store
 from kerolox.store.timer.timer import Timer
 
 _EXPIRY_SECONDS = 10.0
+_PROTECTION_SECONDS = 180.0
 # Clients that know of it send over this port, so that sending does not wait behind pulling.
 _VIP_PORT_BELOW = 2
 
@@ -92,8 +94,10 @@ class Broker:
         self.delivery = ScheduledDelivery(self.store, clock=clock, disk=disk)
         self.timer = Timer(self.store, clock=clock, disk=disk)
         self.storing = Storing(self.store, self.timer.divert)
+        self.statistics = Statistics(config.broker_cluster_name, self.topics.is_system, clock)
+        self.behind = FallBehind(config, self.store, self.groups, clock)
         self.pop = Pop(
-            *(config, self.store, self.storing, self.topics, self.groups, self.offsets, self.timer),
+            *(config, self.store, self.storing, self.topics, self.groups, self.offsets, self.timer, self.statistics),
             *(disk, directory, clock),
         )
         self.request_modes = RequestModes(config, disk, directory, clock)
@@ -106,7 +110,6 @@ class Broker:
         self.topics.on_change = self.registration.register_soon
         self.filter_servers = FilterServers(clock)
         announcement.filter_servers = self.filter_servers.addresses
-        self.statistics = Statistics(config.broker_cluster_name, self.topics.is_system, clock)
         queues = ReadableQueues(config, self.topics, self.client, lambda: self.registration.addresses, clock)
         ids = UniqueIds(hosts.pack(config.broker_ip1, 0)[:-4], clock=clock)
         admitted = lanes(config)
@@ -114,20 +117,24 @@ class Broker:
         retries = Retries(self.topics, self.groups, self.locks)
         self.store.on_told = flush_waiting
         self.store.patience_seconds = lambda: config.wait_time_mills_in_send_queue / 1000
-        info = RuntimeInfo(settings, self.store, self.delivery, self.timer, self.statistics, admitted, clock, disk)
+        info = RuntimeInfo(
+            *(settings, self.store, self.delivery, self.timer, self.statistics, admitted, self._waiting, clock, disk)
+        )
         self.routes = Routes(
             SendProcessor(
                 config, self.topics, admission, retries, self.storing, ids, admitted["send"], self.statistics
             ),
             SendBackProcessor(config, retries, self.storing, self.statistics),
-            ReplyProcessor(config, admission, self.clients, self.storing, clock),
-            RecallProcessor(config, self.topics, self.storing, clock),
+            ReplyProcessor(config, admission, self.clients, self.storing, self.statistics, clock),
+            RecallProcessor(config, self.topics, self.storing, self.statistics, clock),
             QueryProcessor(self.store.reader),
             PullProcessor(
-                config, self.store, self.topics, self.groups, self.offsets, self.clients, self.selector, self.statistics
+                *(config, self.store, self.topics, self.groups, self.offsets, self.clients, self.selector),
+                *(self.statistics, self.behind),
             ),
             PopProcessor(
-                *(config, settings.store, self.topics, self.groups, self.pop, clock), self.selector.of_request
+                *(config, settings.store, self.topics, self.groups, self.pop, self.statistics, clock),
+                self.selector.of_request,
             ),
             AssignmentProcessor(config, self.topics, self.groups, self.clients, self.request_modes, queues),
             OffsetProcessor(self.store, self.topics, self.groups, self.offsets),
@@ -154,8 +161,8 @@ class Broker:
             TransactionProcessor(
                 config, self.transactions, self.storing, admitted["endTransaction"], clock, self.statistics
             ),
-            TopicProcessor(config, self.store, self.topics, self.offsets, self.clients),
-            GroupProcessor(config, self.groups, self.offsets),
+            TopicProcessor(config, self.store, self.topics, self.offsets, self.clients, self._forget_topic),
+            GroupProcessor(config, self.groups, self.offsets, self._forget_group),
             ConfigProcessor(settings, self.topics, self.registration, disk, clock),
             RegistrationProcessor(config, self.registration),
             lanes=admitted,
@@ -181,6 +188,7 @@ class Broker:
             self.pop.revive,
             self.transactions,
             Periodic("expiry of clients", seconds=_EXPIRY_SECONDS, job=self._expire, clock=clock),
+            Periodic("protection", seconds=_PROTECTION_SECONDS, job=self.behind.protect, clock=clock),
             *servers,
             _Opening(self._name),
             self.registration,
@@ -236,6 +244,19 @@ class Broker:
         self._identity.address = format_address((config.broker_ip1, port))
         self._identity.ha_address = format_address((config.broker_ip2, port + 1))
         self.storing.store_host = hosts.pack(config.broker_ip1, port)
+
+    def _waiting(self) -> int:
+        return len(self.store.arrivals) + len(self.pop.polling) + len(self.pop.notifying)
+
+    def _forget_topic(self, topic: str) -> None:
+        self.statistics.forget_topic(topic)
+        self.behind.forget_topic(topic)
+        self.pop.orders.delete_topic(topic)
+
+    def _forget_group(self, group: str) -> None:
+        self.statistics.forget_group(group)
+        self.behind.forget_group(group)
+        self.pop.orders.delete_group(group)
 
     def _expire(self) -> None:
         self.clients.expire()

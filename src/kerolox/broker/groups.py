@@ -56,7 +56,8 @@ class GroupTable:
         for name in _SYSTEM:
             self.groups.setdefault(name, SubscriptionGroupConfig(group_name=name))
         if loaded is None:
-            self._changed()
+            # Those a broker has anyway are no change: as in the original, the version begins with the first that is.
+            self.file.changed()
 
     def serialized(self) -> SubscriptionGroupTable:
         return SubscriptionGroupTable(self.data_version, self.forbidden, self.groups)

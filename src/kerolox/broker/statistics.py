@@ -24,7 +24,10 @@ _PAIRS = {
     "GROUP_CK_NUMS": "BROKER_CK_NUMS",
     "SNDBCK_PUT_NUMS": None,
     "DLQ_PUT_NUMS": None,
+    "SNDBCK2DLQ_TIMES": None,
 }
+# The original asks for this one by owner, topic, group and kind, with an @ between them.
+_OWNED = "SNDBCK2DLQ_TIMES"
 _TOTALS = {
     "BROKER_PUT_NUMS": "puts",
     "BROKER_GET_NUMS": "gets",
@@ -105,7 +108,7 @@ class Statistics(Service):
             self.slowest_get_seconds = seconds
 
     def add(self, name: str, topic: str, group: str, count: int = 1) -> None:
-        """Counts what is told by topic and group: GROUP_ACK_NUMS, GROUP_CK_NUMS, SNDBCK_PUT_NUMS, DLQ_PUT_NUMS."""
+        """Counts what is told by topic and group, under one of the names in _PAIRS."""
         table = self._pairs[name]
         traffic = table.get((topic, group)) or self._make(table, (topic, group), topic)
         traffic.messages += count
@@ -128,6 +131,8 @@ class Statistics(Service):
 
         The key is a topic, or `topic@group`, or the cluster if it is about the whole broker.
         """
+        if name == _OWNED:
+            key = key.partition("@")[2].rpartition("@")[0]
         topic, _, group = key.partition("@")
         traffic: Traffic | None = None
         if name in _PUT_MEMBERS:

@@ -83,7 +83,7 @@ class StoreConfig(Properties):
     default_query_max_num: int = 32
 
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-    flush_delay_offset_interval: int = 10_000
+    flush_delay_offset_interval: int = changeable(10_000, 100)
 
     # When files are deleted, and how many; hours of local time, and milliseconds between them.
     file_reserved_time: int = changeable(72, 0)

@@ -28,7 +28,10 @@ async def test_every_setting_is_shown_sorted_and_no_password_is(tmp_path: Path) 
     found = properties.parse(body)
     assert body.splitlines() == sorted(body.splitlines(), key=lambda line: line.partition("=")[0])
     hidden = {"tls.server.keyPassword", "accessSecret"}
-    assert set(found) == {*Settings().to_properties(), "userKey"} - hidden
+    # What mqadmin's exportConfigs and exportMetrics look for, and nobody can set.
+    facts = {"brokerRole", "clientCallbackExecutorThreads", "filterServerNums", "useTLS"}
+    assert set(found) == {*Settings().to_properties(), "userKey", *facts} - hidden
+    assert (found["brokerRole"], found["useTLS"]) == ("ASYNC_MASTER", "false")
     assert (found["brokerName"], found["storePathRootDir"], found["connectTimeoutMillis"]) == (
         "broker-a",
         str(tmp_path),

@@ -101,12 +101,20 @@ async def test_a_deleted_group_takes_its_offsets_along_if_told_to(
         await broker.call(h.UpdateAndCreateSubscriptionGroup(), SubscriptionGroupConfig(group_name="g").encode())
         broker.broker.offsets.commit("g", "orders", 0, 1)
         broker.broker.offsets.commit("other", "orders", 0, 2)
+        for group in ("g", "other"):
+            broker.broker.statistics.got("orders", group, 3, 100, 0.0)
+            broker.broker.pop.orders.popped("", "orders", group, 0, 0, 1000, [0])
+            broker.broker.behind.pulled("orders", group, 0, 0)
 
         await broker.call(h.DeleteSubscriptionGroup(group_name="g", **fields))
 
         assert "g" not in kept(tmp_path).subscription_group_table
         assert broker.broker.offsets.get("g", "orders", 0) == left
         assert broker.broker.offsets.get("other", "orders", 0) == 2
+        assert [broker.counted("GROUP_GET_NUMS", f"orders@{group}") for group in ("g", "other")] == [0, 3]
+        assert list(broker.broker.pop.orders.table) == ["orders@other"]
+        assert broker.broker.behind.size("orders", "g", 0) is None
+        assert broker.broker.behind.size("orders", "other", 0) == 0
 
 
 async def test_a_topic_can_be_forbidden_to_a_group_and_allowed_again(tmp_path: Path) -> None:

@@ -53,6 +53,30 @@ async def test_what_is_not_acked_comes_again_under_its_own_topic_and_counts(popp
     assert await popper.bodies("orders") == []
 
 
+async def test_what_is_popped_and_acked_is_counted(popper: Popper) -> None:
+    broker = popper.broker
+    for body in (b"one", b"two"):
+        await broker.send("orders", body)
+    popped = await popper.pop("orders")
+    first, receipt = popped[0]
+
+    await popper.ack("orders", receipt, first.queue_offset)
+    await popper.change("orders", popped[1][1], INVISIBLE_MILLIS)
+    await popper.bodies("orders")
+
+    assert broker.counted("GROUP_GET_NUMS", f"orders@{GROUP}") == 2
+    assert broker.broker.statistics.gets == 2
+    assert (broker.broker.statistics.found, broker.broker.statistics.missed) == (1, 1)
+    # That of the pop, and that of the message that got more time; its first is settled by an ack.
+    assert broker.counted("GROUP_CK_NUMS", f"orders@{GROUP}") == 2
+    assert broker.counted("GROUP_ACK_NUMS", f"orders@{GROUP}") == 2
+    assert broker.counted("BROKER_ACK_NUMS", "DefaultCluster") == 2
+    before = broker.broker.statistics.puts
+    await popper.advance(LONG_ENOUGH)
+    assert broker.counted("TOPIC_PUT_NUMS", f"%RETRY%{GROUP}_orders") == 1
+    assert broker.broker.statistics.puts == before + 1
+
+
 async def test_what_is_acked_does_not_come_again_and_what_was_popped_with_it_does(popper: Popper) -> None:
     for number in range(4):
         await popper.broker.send("orders", b"%d" % number)

@@ -35,6 +35,7 @@ async def test_a_timed_message_is_answered_with_what_it_can_be_recalled_by(tmp_p
         assert recalled.fields.msg_id == "u2"
         *_, mark = await broker.messages(TIMER)
         assert (mark.get("TIMER_DEL_UNIQKEY"), mark.get("REAL_TOPIC"), mark.get("PGROUP")) == ("u2", "orders", "p")
+        assert broker.counted("TOPIC_PUT_NUMS", TIMER) >= 1
 
 
 async def test_other_messages_cannot_be_recalled(broker: BrokerFixture) -> None:

@@ -71,6 +71,7 @@ async def test_a_reply_reaches_the_client_that_waits_and_is_stored(broker: Broke
     assert (stored.body, stored.get("CORRELATION_ID"), stored.get("PUSH_REPLY_TIME")) == (b"answer", "c1", None)
     assert (sent.msg_id, sent.queue_id, sent.queue_offset) == (stored.offset_id, 0, 0)
     assert (sent.msg_region, sent.trace_on) == ("DefaultRegion", "true")
+    assert broker.counted("TOPIC_PUT_NUMS", TOPIC) == 1
 
 
 async def test_a_reply_need_not_be_stored(tmp_path: Path) -> None:

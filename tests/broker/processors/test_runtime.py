@@ -1,5 +1,6 @@
 """What a broker says of itself, and what it is told to clean."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,19 @@ async def test_what_was_sent_and_pulled_is_told(tmp_path: Path) -> None:
         assert (stats.stats_minute.sum, stats.stats_minute.tps, stats.stats_minute.avgpt) == (11, 1.1, 1.0)
         with pytest.raises(SystemFailure, match="The stats <TOPIC_PUT_NUMS> <nothing> not exist"):
             await broker.call(h.ViewBrokerStatsData(stats_name="TOPIC_PUT_NUMS", stats_key="nothing"))
+
+
+async def test_a_pull_that_waits_is_no_load(broker: BrokerFixture) -> None:
+    """A thousand idle consumers would look like a broker that is a thousand requests late."""
+    await broker.send("orders", b"one")
+    waiting = asyncio.create_task(broker.pull("orders", 1, sys_flag=0x6, suspend_timeout_millis=30_000))
+    await broker.until_waiting("orders")
+
+    found = await table(broker)
+
+    assert (found["pullThreadPoolQueueSize"], found["litePullThreadPoolQueueSize"]) == ("0", "0")
+    await broker.send("orders", b"two")
+    assert (await waiting).body
 
 
 async def test_queues_and_files_are_cleaned_as_ordered(broker: BrokerFixture) -> None:

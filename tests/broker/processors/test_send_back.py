@@ -19,7 +19,11 @@ async def give_back(
 ) -> None:
     await broker.call(
         ConsumerSendMsgBack(
-            offset=message.physical_offset, group=group, delay_level=delay_level, max_reconsume_times=times
+            offset=message.physical_offset,
+            group=group,
+            delay_level=delay_level,
+            max_reconsume_times=times,
+            origin_topic="first",
         )
     )
 
@@ -51,9 +55,8 @@ async def test_a_message_given_back_waits_and_remembers_where_it_was(broker: Bro
         "REAL_QID": "0",
     }
     assert broker.broker.topics.find("%RETRY%group").write_queue_nums == 1
-    counted = broker.broker.statistics.find("SNDBCK_PUT_NUMS", "orders@group")
-    assert counted is not None
-    assert counted[0].messages == 1
+    assert broker.counted("SNDBCK_PUT_NUMS", "orders@group") == 1
+    assert broker.counted("DLQ_PUT_NUMS", "orders@group") == 0
 
 
 async def test_a_message_that_was_given_back_before_keeps_its_origin(broker: BrokerFixture) -> None:
@@ -83,6 +86,10 @@ async def test_what_was_tried_often_enough_is_a_dead_letter(
     (dead,) = await broker.messages("%DLQ%group")
     assert (dead.body, dead.reconsume_times) == (b"body", reconsume_times + 1)
     assert (dead.get("RETRY_TOPIC"), dead.get("DELAY")) == ("orders", "0")
+    assert broker.counted("SNDBCK_PUT_NUMS", "orders@group") == 1
+    assert broker.counted("DLQ_PUT_NUMS", "orders@group") == 1
+    # Under the key of the original: whose it is, the topic that the consumer said, the group, and what was done.
+    assert broker.counted("SNDBCK2DLQ_TIMES", "null@first@group@SEND_BACK_TO_DLQ") == 1
 
 
 async def test_a_group_without_retries_loses_what_it_gives_back(broker: BrokerFixture) -> None:

@@ -113,6 +113,8 @@ async def test_a_deleted_topic_takes_its_messages_and_offsets_along(tmp_path: Pa
         for topic in ("orders", "others"):
             await broker.send(topic, b"body")
             broker.broker.offsets.commit("g", topic, 0, 1)
+            broker.broker.pop.orders.popped("", topic, "g", 0, 0, 1000, [0])
+            await broker.pull(topic, 0)
         for retry in ("%RETRY%g+orders", "%RETRY%g_orders", "%RETRY%g"):
             broker.broker.topics.create(retry, 1)
 
@@ -125,6 +127,12 @@ async def test_a_deleted_topic_takes_its_messages_and_offsets_along(tmp_path: Pa
         assert broker.broker.offsets.get("g", "orders", 0) is None
         assert broker.broker.offsets.get("g", "others", 0) == 1
         assert await broker.messages("orders") == []
+        counted = [broker.counted("TOPIC_PUT_NUMS", topic) for topic in ("orders", "others")]
+        counted += [broker.counted("GROUP_GET_NUMS", f"{topic}@group") for topic in ("orders", "others")]
+        assert counted == [0, 1, 0, 1]
+        assert list(broker.broker.pop.orders.table) == ["others@g"]
+        assert broker.broker.behind.size("orders", "group", 0) is None
+        assert broker.broker.behind.size("others", "group", 0) is not None
 
     async with running(tmp_path) as broker:
         assert broker.broker.offsets.groups_of("orders") == []

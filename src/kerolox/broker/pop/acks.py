@@ -11,6 +11,7 @@ from kerolox.broker.pop.inflight import Inflight
 from kerolox.broker.pop.names import ORDER_REVIVE_QUEUE, Receipt, parse_receipt, real_topic
 from kerolox.broker.pop.orders import Orders
 from kerolox.broker.pop.popping import Popping
+from kerolox.broker.statistics import Statistics
 from kerolox.broker.storing import Storing
 from kerolox.broker.topics import TopicTable
 from kerolox.message.errors import MessageIllegal
@@ -37,6 +38,7 @@ class Acks:
         inflight: Inflight,
         revive_log: ReviveLog,
         popping: Popping,
+        statistics: Statistics,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -48,6 +50,7 @@ class Acks:
         self._inflight = inflight
         self._revive_log = revive_log
         self._popping = popping
+        self._statistics = statistics
         self._clock = clock
 
     async def ack(self, request: AckMessage) -> None:
@@ -113,6 +116,7 @@ class Acks:
         self._check_revive_queue(revive_queue_id)
         await self._storing.put(self._revive_log.ack(ack, revive_queue_id, ack.pop_time + invisible_time))
         self._inflight.settled(ack.topic, ack.group, ack.queue_id, ack.pop_time, count)
+        self._statistics.add("GROUP_ACK_NUMS", ack.topic, ack.group, count)
 
     def _ack_ordered(
         self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, invisible_time: int
@@ -130,6 +134,7 @@ class Acks:
             if not self._orders.blocked_until(None, topic, group, queue_id, invisible_time):
                 self._popping.on_rest(topic, group, queue_id)
         self._inflight.settled(topic, group, queue_id, pop_time)
+        self._statistics.add("GROUP_ACK_NUMS", topic, group)
 
     # More time
 
@@ -161,6 +166,7 @@ class Acks:
         # First the new checkpoint, then the ack of the old: a crash between them doubles the message, and loses none.
         await self._storing.put(self._revive_log.checkpoint(checkpoint, receipt.revive_queue_id))
         self._inflight.popped(request.topic, request.consumer_group, request.queue_id, 1)
+        self._statistics.add("GROUP_CK_NUMS", request.topic, request.consumer_group)
         await self._ack(request, receipt)
         return InvisibleTimeChanged(
             pop_time=now, invisible_time=request.invisible_time, revive_qid=receipt.revive_queue_id

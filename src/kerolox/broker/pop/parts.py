@@ -15,6 +15,7 @@ from kerolox.broker.pop.popping import Popping
 from kerolox.broker.pop.progress import Progress
 from kerolox.broker.pop.revive import Revive
 from kerolox.broker.pop.taking import Taking
+from kerolox.broker.statistics import Statistics
 from kerolox.broker.storing import Storing
 from kerolox.broker.system_topics import revive_topic
 from kerolox.broker.topics import TopicTable
@@ -36,6 +37,7 @@ class Pop:
         groups: GroupTable,
         offsets: ConsumerOffsets,
         timer: Timer,
+        statistics: Statistics,
         disk: Disk,
         directory: Path,
         clock: Clock,
@@ -58,10 +60,12 @@ class Pop:
             self.inflight,
             self.revive_log,
             self.popping,
+            statistics,
             clock,
         )
         self.revive = Revive(
-            config, store, topics, groups, offsets, self.progress, self.inflight, self.revive_log, timer, clock
+            *(config, store, topics, groups, offsets, self.progress, self.inflight, self.revive_log, timer),
+            *(statistics, clock),
         )
         self.polling = self._polling(config, store)
         self.notifying = self._polling(config, store)

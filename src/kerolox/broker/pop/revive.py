@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from time import perf_counter
 
 import msgspec
 
@@ -13,6 +14,7 @@ from kerolox.broker.pop.checkpoints import Ack, Checkpoint, Key, ReviveLog
 from kerolox.broker.pop.inflight import Inflight
 from kerolox.broker.pop.names import RETRY_V1, RETRY_V2, REVIVE_GROUP, normal_topic, retry_topic
 from kerolox.broker.pop.progress import Progress
+from kerolox.broker.statistics import Statistics
 from kerolox.broker.system_topics import RETRY_PREFIX
 from kerolox.broker.topics import TopicTable
 from kerolox.errors import AnswerError
@@ -73,6 +75,7 @@ class Revive(Service):
         inflight: Inflight,
         revive_log: ReviveLog,
         timer: Timer,
+        statistics: Statistics,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -84,6 +87,7 @@ class Revive(Service):
         self._inflight = inflight
         self._log = revive_log
         self._timer = timer
+        self._statistics = statistics
         self._clock = clock
         # Without diversions: what comes again comes at once, whatever its properties say of delays.
         self._drafts = Drafts(body_size_max=sys.maxsize)
@@ -203,12 +207,17 @@ class Revive(Service):
         await self._make_topic(target, group)
         offsets = checkpoint.unacked
         drafts = [self._draft(checkpoint, offset, target) for offset in offsets]
+        began = perf_counter()
         puts = [self._store.put(draft) for draft in drafts if draft is not None]
         results = iter(await asyncio.gather(*puts, return_exceptions=True))
         for offset, draft in zip(offsets, drafts, strict=True):
             result = None if draft is None else next(results)
             if isinstance(result, BaseException):
                 raise result
+            if result is not None:
+                place, _ = result
+                seconds = perf_counter() - began
+                self._statistics.put(target, 1, place.end_offset - place.physical_offset, seconds)
             # If a later one failed, this one is not stored once more.
             checkpoint.ack(offset)
             self._inflight.revived(checkpoint)

@@ -1,6 +1,7 @@
 """Configuration over the wire: everything but passwords may be read, and changed is what is marked changeable."""
 
 import logging
+import os
 
 from kerolox.broker.configuration import Settings
 from kerolox.broker.persistence import bump
@@ -19,6 +20,13 @@ from kerolox.wire.reply import Reply
 
 log = logging.getLogger(__name__)
 
+# What mqadmin's exportConfigs and exportMetrics read here, and stumble over if it is missing; there is nothing to set.
+_FACTS = {
+    "brokerRole": "ASYNC_MASTER",
+    "clientCallbackExecutorThreads": str(os.cpu_count() or 1),
+    "filterServerNums": "0",
+    "useTLS": "false",
+}
 _NAMESRV = "namesrvAddr"
 _PERMISSION = "brokerPermission"
 
@@ -39,7 +47,7 @@ class ConfigProcessor:
     @handles(GetBrokerConfig)
     def get(self, request: Incoming[GetBrokerConfig]) -> Reply[BrokerConfigFound]:
         header = BrokerConfigFound(version=self._version.encode().decode())
-        return Reply(header, shown(self._settings.to_properties()))
+        return Reply(header, shown(dict(sorted((_FACTS | self._settings.to_properties()).items()))))
 
     @handles(UpdateBrokerConfig)
     async def update(self, request: Incoming[UpdateBrokerConfig]) -> Reply[Empty]:

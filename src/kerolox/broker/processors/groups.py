@@ -1,6 +1,7 @@
 """Consumer groups as an operator makes, changes, deletes and lists them."""
 
 import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -28,10 +29,13 @@ log = logging.getLogger(__name__)
 class GroupProcessor:
     """What was changed is in the file before it is answered."""
 
-    def __init__(self, config: BrokerConfig, groups: GroupTable, offsets: ConsumerOffsets) -> None:
+    def __init__(
+        self, config: BrokerConfig, groups: GroupTable, offsets: ConsumerOffsets, on_deleted: Callable[[str], None]
+    ) -> None:
         self._config = config
         self._groups = groups
         self._offsets = offsets
+        self._on_deleted = on_deleted
 
     @handles(h.UpdateAndCreateSubscriptionGroup)
     async def update(self, request: Incoming[h.UpdateAndCreateSubscriptionGroup]) -> Reply[Empty]:
@@ -83,6 +87,7 @@ class GroupProcessor:
         header = request.header
         log.info("%s deletes group %s", request.connection.remote, header.group_name[:300])
         self._groups.delete(header.group_name)
+        self._on_deleted(header.group_name)
         await self._groups.file.kept()
         if header.clean_offset or header.remove_offset:
             self._offsets.delete_group(header.group_name)

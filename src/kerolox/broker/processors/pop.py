@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from time import perf_counter
 
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.errors import InvalidParameter, PollingTimeout
@@ -10,6 +11,7 @@ from kerolox.broker.pop.names import RETRY_V1, retry_topic
 from kerolox.broker.pop.parts import Pop
 from kerolox.broker.pop.polling import PollingFull
 from kerolox.broker.pop.taking import Selection, Taken
+from kerolox.broker.statistics import Statistics
 from kerolox.broker.topics import TopicTable
 from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission, SystemFailure
@@ -39,6 +41,7 @@ class PopProcessor:
         topics: TopicTable,
         groups: GroupTable,
         pop: Pop,
+        statistics: Statistics,
         clock: Clock,
         select: Select,
     ) -> None:
@@ -51,6 +54,7 @@ class PopProcessor:
         self._acks = pop.acks
         self._polling = pop.polling
         self._notifying = pop.notifying
+        self._statistics = statistics
         self._clock = clock
         self._select = select
         self._popping.on_rest = self._wake
@@ -70,7 +74,9 @@ class PopProcessor:
         born = header.born_time or self._clock.millis()
         deadline = loop.time() + (born + header.poll_time - self._clock.millis()) / 1000
         while True:
+            began = perf_counter()
             taken, answer, body = await self._popping.pop(header, selection)
+            self._count(header, taken, perf_counter() - began)
             if taken.parts:
                 if taken.rest:
                     self._wake(header.topic, header.consumer_group, header.queue_id)
@@ -91,6 +97,15 @@ class PopProcessor:
                 else:
                     self._wake(header.topic, header.consumer_group, header.queue_id)
             return Reply(answer, code=code.value, remark=GetStatus.NO_MESSAGE_IN_QUEUE.value)
+
+    def _count(self, header: h.PopMessage, taken: Taken, seconds: float) -> None:
+        group = header.consumer_group
+        if not taken.parts:
+            self._statistics.got(header.topic, group, 0, 0, seconds)
+        for part in taken.parts:
+            self._statistics.got(part.topic, group, len(part.records), sum(map(len, part.records)), seconds)
+        if taken.parts and not header.order:
+            self._statistics.add("GROUP_CK_NUMS", header.topic, group, len(taken.parts))
 
     async def _wait(self, header: h.PopMessage, seconds: float) -> None:
         await self._polling.wait(header.topic, header.consumer_group, header.queue_id, seconds=seconds)
@@ -140,7 +155,10 @@ class PopProcessor:
     def peek(self, request: Incoming[h.PeekMessage]) -> Reply[h.Popped]:
         header = request.header
         self._check_peek(header)
+        began = perf_counter()
         records, rest = self._peeking.peek(header)
+        size = sum(map(len, records))
+        self._statistics.got(header.topic, header.consumer_group, len(records), size, perf_counter() - began)
         answer = h.Popped(pop_time=self._clock.millis(), invisible_time=0, revive_qid=0, rest_num=rest)
         if records:
             return Reply(answer, b"".join(records), remark=GetStatus.FOUND.value)

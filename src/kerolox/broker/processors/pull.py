@@ -12,6 +12,7 @@ from kerolox.broker.errors import (
     SubscriptionNotFound,
     SubscriptionNotLatest,
 )
+from kerolox.broker.falling import FallBehind
 from kerolox.broker.groups import GroupTable
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.selection import Selection, Selector
@@ -52,6 +53,7 @@ class PullProcessor:
         clients: Clients,
         selector: Selector,
         statistics: Statistics,
+        behind: FallBehind,
     ) -> None:
         self._config = config
         self._store = store
@@ -61,6 +63,7 @@ class PullProcessor:
         self._clients = clients
         self._selector = selector
         self._statistics = statistics
+        self._behind = behind
 
     @handles(h.PullMessage, lane="pull")
     def pull(self, request: Incoming[h.PullMessage]) -> Reply[h.Pulled] | Awaitable[Reply[h.Pulled]]:
@@ -135,6 +138,8 @@ class PullProcessor:
             wants=selection.wants,
         )
         self._statistics.got(header.topic, header.consumer_group, got.count, got.size, perf_counter() - began)
+        if got.count or got.status is GetStatus.OFFSET_OVERFLOW_ONE:
+            self._behind.pulled(header.topic, header.consumer_group, header.queue_id, got.last_offset)
         return got
 
     def _reset(self, header: h.PullMessage, queue_offset: int) -> Got:

@@ -1,7 +1,10 @@
 """Takes back messages that wait for their time."""
 
+from time import perf_counter
+
 from kerolox.broker.configuration import MASTER_ID, BrokerConfig
 from kerolox.broker.errors import IllegalOperation, ServiceNotAvailable, SlaveNotAvailable
+from kerolox.broker.statistics import Statistics
 from kerolox.broker.storing import Storing, born_host
 from kerolox.broker.topics import TopicTable
 from kerolox.errors import AnswerError, NoPermission, SystemFailure, TopicNotFound
@@ -19,10 +22,13 @@ _UNAVAILABLE = "recall failed, broker service not available"
 
 
 class RecallProcessor:
-    def __init__(self, config: BrokerConfig, topics: TopicTable, storing: Storing, clock: Clock) -> None:
+    def __init__(
+        self, config: BrokerConfig, topics: TopicTable, storing: Storing, statistics: Statistics, clock: Clock
+    ) -> None:
         self._config = config
         self._topics = topics
         self._storing = storing
+        self._statistics = statistics
         self._clock = clock
 
     @handles(h.RecallMessage, lane="send")
@@ -42,10 +48,14 @@ class RecallProcessor:
             )
         except TimerIllegal as error:
             raise IllegalOperation(str(error)) from error
+        began = perf_counter()
         try:
-            await self._storing.put(message)
+            draft = self._storing.draft(message)
+            appended, _ = await self._storing.put_draft(draft)
         except AnswerError as error:
             raise SystemFailure("recall failed, execute error") from error
+        size = appended.end_offset - appended.physical_offset
+        self._statistics.put(draft.topic, 1, size, perf_counter() - began)
         return Reply(h.Recalled(msg_id=find(message.properties, _UNIQ_KEY).decode("utf-8", "replace")))
 
     def _check(self, header: h.RecallMessage) -> None:

@@ -1,11 +1,13 @@
 """Replies to requests that came as messages: handed on to the client that waits for them."""
 
 import logging
+from time import perf_counter
 from typing import Any
 
 from kerolox.broker.admission import Admission, Sending, queue_of
 from kerolox.broker.clients import Clients
 from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.statistics import Statistics
 from kerolox.broker.storing import Storing, born_host
 from kerolox.errors import AnswerError, RemotingError, SystemBusy, SystemFailure
 from kerolox.message import hosts, names
@@ -28,12 +30,19 @@ _PUSHED_SIZE_MAX = 64 * 1024 * 1024
 
 class ReplyProcessor:
     def __init__(
-        self, config: BrokerConfig, admission: Admission, clients: Clients, storing: Storing, clock: Clock
+        self,
+        config: BrokerConfig,
+        admission: Admission,
+        clients: Clients,
+        storing: Storing,
+        statistics: Statistics,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._admission = admission
         self._clients = clients
         self._storing = storing
+        self._statistics = statistics
         self._clock = clock
         self._pushed_size = 0
 
@@ -123,10 +132,12 @@ class ReplyProcessor:
             self._storing.store_host,
             header.reconsume_times or 0,
         )
+        began = perf_counter()
         try:
             appended, _ = await self._storing.put(message)
         except AnswerError as error:
             log.warning("a reply was not stored: %s", error)
             return
+        self._statistics.put(topic, 1, appended.end_offset - appended.physical_offset, perf_counter() - began)
         answered.msg_id = offset_id(self._storing.store_host, appended.physical_offset)
         answered.queue_id, answered.queue_offset = queue_id, appended.queue_offset

@@ -51,15 +51,19 @@ class SendBackProcessor:
             raise NoPermission(f"the topic[{topic.topic_name}] sending message is forbidden")
         message = self._find(header.offset)
         queue_id, level = random.randrange(group.retry_queue_nums), header.delay_level  # noqa: S311
+        is_dead = False
         if message.reconsume_times >= times_max(group, request.version, header.max_reconsume_times) or level < 0:
             topic = await self._retries.dead_letters(group.group_name)
-            queue_id, level = 0, 0
+            queue_id, level, is_dead = 0, 0, True
         elif level == 0:
             level = _FIRST_LEVEL + message.reconsume_times
         again = self._again(message, topic.topic_name, queue_id, level)
         await self._put(again)
         tried_topic = find(again.properties, _RETRY_TOPIC).decode("utf-8", "replace")
         self._statistics.add("SNDBCK_PUT_NUMS", tried_topic, group.group_name)
+        if is_dead:
+            self._statistics.add("SNDBCK2DLQ_TIMES", header.origin_topic or "null", group.group_name)
+            self._statistics.add("DLQ_PUT_NUMS", tried_topic, group.group_name)
         return Reply()
 
     def _find(self, offset: int) -> Message:

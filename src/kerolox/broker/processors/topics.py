@@ -1,6 +1,7 @@
 """Topics as an operator makes, changes, deletes and lists them."""
 
 import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -31,13 +32,20 @@ class TopicProcessor:
     """What was changed is in the file before it is answered."""
 
     def __init__(
-        self, config: BrokerConfig, store: Store, topics: TopicTable, offsets: ConsumerOffsets, clients: Clients
+        self,
+        config: BrokerConfig,
+        store: Store,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+        on_deleted: Callable[[str], None],
     ) -> None:
         self._config = config
         self._store = store
         self._topics = topics
         self._offsets = offsets
         self._clients = clients
+        self._on_deleted = on_deleted
 
     @handles(h.UpdateAndCreateTopic)
     async def update(self, request: Incoming[h.UpdateAndCreateTopic]) -> Reply[Empty]:
@@ -104,6 +112,7 @@ class TopicProcessor:
         for name in topics:
             self._topics.delete(name)
             self._offsets.delete_topic(name)
+            self._on_deleted(name)
         await self._topics.file.kept()
         await self._offsets.file.kept()
         try:

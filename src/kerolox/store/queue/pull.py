@@ -54,6 +54,8 @@ class Got(msgspec.Struct, frozen=True, gc=False):
     size: int = 0
     # What was read is so old that a replica should rather serve it.
     suggests_slave: bool = False
+    # Where in the log the last message begins that was looked at; -1 if there was none.
+    last_offset: int = -1
 
     @property
     def records(self) -> list[bytes]:
@@ -139,9 +141,7 @@ def pull(
     records.gather(found, places, wants)
     suggests_slave = end - last > bounds.memory_size
     if found.count:
-        return Got(
-            GetStatus.FOUND, next_offset, low, high, found.runs, found.count, found.size, suggests_slave=suggests_slave
-        )
+        return Got(GetStatus.FOUND, next_offset, low, high, found.runs, found.count, found.size, suggests_slave, last)
     status = GetStatus.NO_MATCHED_MESSAGE
     if next_offset == queue_offset:
         status, next_offset = GetStatus.OFFSET_FOUND_NULL, queue.next_file(queue_offset)
