@@ -37,6 +37,16 @@ def test_a_new_broker_has_the_groups_of_the_original(tmp_path: Path) -> None:
     ]
 
 
+def test_the_version_of_the_table_begins_with_the_first_group_that_is_not_of_the_system(tmp_path: Path) -> None:
+    """As in the original: mqadmin's exportMetadata shows it."""
+    groups = table(tmp_path)
+    assert groups.data_version.counter == 0
+
+    groups.put(SubscriptionGroupConfig(group_name="g"))
+
+    assert groups.data_version.counter == 1
+
+
 def test_a_group_is_made_when_somebody_comes_with_it(tmp_path: Path) -> None:
     groups = table(tmp_path)
 

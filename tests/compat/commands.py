@@ -9,10 +9,14 @@ from tests.compat.stage import CLUSTER
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command. One that only `reads` may be asked again until registrations have reached both sides."""
+    """One command. One that only `reads` may be asked again until registrations have reached both sides.
+
+    What it prints is waited for `until` it has a line like this, a regular expression.
+    """
 
     arguments: tuple[str, ...]
     reads: bool = True
+    until: str | None = None
 
     @property
     def title(self) -> str:

@@ -155,7 +155,14 @@ def check_topic_name(topic: str) -> None:
     if not topic.strip():
         raise InvalidParameter("The specified topic is blank.")
     if not _NAME.fullmatch(topic):
-        raise InvalidParameter("The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$")
-    size_max = GROUP_TOPIC_SIZE_MAX if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else TOPIC_SIZE_MAX
-    if len(topic) > size_max:
-        raise InvalidParameter(f"The specified topic is longer than topic max length {size_max}.")
+        raise InvalidParameter(
+            f"The specified topic: {topic[:300]}, contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+        )
+    if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        if len(topic) > GROUP_TOPIC_SIZE_MAX:
+            raise InvalidParameter(
+                f"The specified topic is DLQ or Retry topic: {topic[:300]}, "
+                f"and it's longer than topic max length: {GROUP_TOPIC_SIZE_MAX}"
+            )
+    elif len(topic) > TOPIC_SIZE_MAX:
+        raise InvalidParameter(f"The specified topic: {topic[:300]}, is longer than topic max length: {TOPIC_SIZE_MAX}")

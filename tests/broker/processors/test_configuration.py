@@ -51,10 +51,11 @@ async def test_the_version_grows_with_every_change(broker: BrokerFixture) -> Non
 async def test_a_change_holds_at_once_and_is_kept_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "conf" / "broker.conf"
     async with running(tmp_path / "store", brokerConfigPath=str(file), userKey="kept") as broker:
-        await change(broker, "traceOn=false\nfileReservedTime=48\nnobodyKnows=this")
+        await change(broker, "traceOn=false\nfileReservedTime=48\nflushDelayOffsetInterval=500\nnobodyKnows=this")
 
         assert (await shown(broker))["fileReservedTime"] == "48"
         assert not broker.broker.settings.broker.trace_on
+        assert broker.broker.store.config.flush_delay_offset_interval == 500
 
     written = properties.parse(file.read_text())
     assert (written["traceOn"], written["fileReservedTime"], written["userKey"]) == ("false", "48", "kept")

@@ -72,8 +72,9 @@ async def test_what_is_so_already_changes_nothing(broker: BrokerFixture) -> None
     ("changes", "error", "complaint"),
     [
         ({"topic": " "}, InvalidParameter, "The specified topic is blank."),
-        ({"topic": "../escape"}, InvalidParameter, "contains illegal characters"),
-        ({"topic": "t" * 128}, InvalidParameter, "longer than topic max length"),
+        ({"topic": "../escape"}, InvalidParameter, "The specified topic: ../escape, contains illegal characters"),
+        ({"topic": "t" * 128}, InvalidParameter, "t, is longer than topic max length: 127"),
+        ({"topic": "%RETRY%" + "t" * 255}, InvalidParameter, "t, and it's longer than topic max length: 255"),
         ({"topic": "TBW102"}, InvalidParameter, "The topic[TBW102] is conflict with system topic."),
         ({"topic": "rmq_sys_x"}, InvalidParameter, "is conflict with system topic."),
         ({"topic": "broker-a"}, InvalidParameter, "is conflict with system topic."),
