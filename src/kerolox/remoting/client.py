@@ -78,9 +78,13 @@ class Client:
             raise ConnectFailed(f"cannot connect to {address}: the client was closed meanwhile")
         return attempt.result()
 
-    def is_connected(self, address: str) -> bool:
+    def connected(self, address: str) -> Connection | None:
+        """Returns the connection to `address`, if it is there already."""
         connection = self._connections.get(address)
-        return connection is not None and not connection.is_closed
+        return None if connection is None or connection.is_closed else connection
+
+    def is_connected(self, address: str) -> bool:
+        return self.connected(address) is not None
 
     def _attempted(self, address: str, attempt: asyncio.Task[Connection]) -> None:
         del self._connecting[address]

@@ -58,6 +58,11 @@ def flush_waiting() -> None:
 _opaques = itertools.count(1)
 
 
+def next_opaque() -> int:
+    """Returns the number that tells the next request from all others under way."""
+    return next(_opaques) & 0x7FFFFFFF
+
+
 class Connection(asyncio.BufferedProtocol):
     """Both ends of the protocol: either side may ask, and answers come in any order."""
 
@@ -140,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def ask(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Command:
         """Returns the answer as it came, whatever it says; RemotingError if none comes."""
-        opaque = next(_opaques) & 0x7FFFFFFF
+        opaque = next_opaque()
         future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         frame = _request_frame(request, opaque, 0, body)
         try:
@@ -155,9 +160,33 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._calls.pop(opaque, None)
 
+    def begin(self, frame: bytes, opaque: int) -> asyncio.Future[Command]:
+        """Puts a request on its way whose answer will be in the future; whoever stops waiting must `forget` it.
+
+        Nobody minds here whether the peer reads: that is what `writable` is for.
+        """
+        if self.is_closed:
+            raise self._loss("is closed")
+        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        self._calls[opaque] = future
+        self.send(frame)
+        return future
+
+    def forget(self, opaque: int) -> None:
+        self._calls.pop(opaque, None)
+
+    @property
+    def is_writable(self) -> bool:
+        return self._writable is None
+
+    async def writable(self) -> None:
+        """Returns when the peer has read enough of what it was sent, or has left."""
+        while self._writable is not None and not self.is_closed:
+            await asyncio.shield(self._writable)
+
     async def call_oneway(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> None:
         """Sends without waiting for an answer, as none will come; CallTimeout if the peer does not read."""
-        frame = _request_frame(request, next(_opaques) & 0x7FFFFFFF, ONEWAY_BIT, body)
+        frame = _request_frame(request, next_opaque(), ONEWAY_BIT, body)
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._submit(frame)
@@ -170,12 +199,11 @@ class Connection(asyncio.BufferedProtocol):
         """Puts a oneway request on its way; False if the peer has left, or does not read what it was sent."""
         if self._writable is not None or self.is_closed:
             return False
-        self.send(_request_frame(request, next(_opaques) & 0x7FFFFFFF, ONEWAY_BIT, body))
+        self.send(_request_frame(request, next_opaque(), ONEWAY_BIT, body))
         return True
 
     async def _submit(self, frame: bytes) -> None:
-        while self._writable is not None and not self.is_closed:
-            await asyncio.shield(self._writable)
+        await self.writable()
         if self.is_closed:
             raise self._loss("is closed")
         self.send(frame)

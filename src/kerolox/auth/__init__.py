@@ -1,0 +1,1 @@
+"""Who may do what: signatures on requests."""

@@ -1,0 +1,105 @@
+"""Names of topics and groups: which are allowed, which are the system's, and how a namespace wraps them."""
+
+import re
+from typing import Final
+
+from kerolox.errors import ConfigurationError
+from kerolox.message.errors import MessageIllegal
+
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+TEMPLATE_TOPIC: Final = "TBW102"
+REPLY_TOPIC_SUFFIX: Final = "_REPLY_TOPIC"
+DEFAULT_PRODUCER_GROUP: Final = "DEFAULT_PRODUCER"
+DEFAULT_CONSUMER_GROUP: Final = "DEFAULT_CONSUMER"
+# The group of what clients send on their own account, such as messages that go back for another try.
+INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+
+TOPIC_SIZE_MAX: Final = 127
+GROUP_SIZE_MAX: Final = 255
+
+NOT_FOR_PRODUCERS: Final = frozenset(
+    {
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+_SYSTEM_TOPICS = NOT_FOR_PRODUCERS | {TEMPLATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
+_SYSTEM_PREFIX = "rmq_sys_"
+_SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+_SYSTEM_GROUPS = frozenset(
+    {
+        DEFAULT_PRODUCER_GROUP,
+        DEFAULT_CONSUMER_GROUP,
+        INNER_PRODUCER_GROUP,
+        "TOOLS_CONSUMER",
+        "SCHEDULE_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER",
+        "SELF_TEST_P_GROUP",
+        "SELF_TEST_C_GROUP",
+    }
+)
+_ALLOWED = re.compile("[%|a-zA-Z0-9_-]+")
+_GROUP_TOPICS = (RETRY_PREFIX, DLQ_PREFIX)
+
+
+def check_topic(topic: str) -> None:
+    """MessageIllegal if no topic may be named so, as Java says it before anything is sent."""
+    if not _ALLOWED.fullmatch(topic):
+        raise MessageIllegal(f"topic {topic[:300]!r} is no name: letters, digits and % | _ - are allowed")
+    size_max = GROUP_SIZE_MAX if topic.startswith(_GROUP_TOPICS) else TOPIC_SIZE_MAX
+    if len(topic) > size_max:
+        raise MessageIllegal(f"topic of {len(topic)} characters, at most {size_max} allowed: {topic[:300]!r}")
+
+
+def check_group(group: str) -> None:
+    """ConfigurationError if no group may be named so."""
+    if not _ALLOWED.fullmatch(group):
+        raise ConfigurationError(f"group {group[:300]!r} is no name: letters, digits and % | _ - are allowed")
+    if len(group) > GROUP_SIZE_MAX:
+        raise ConfigurationError(f"group of {len(group)} characters, at most {GROUP_SIZE_MAX} allowed: {group[:300]!r}")
+
+
+def retry_topic(group: str) -> str:
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    return DLQ_PREFIX + group
+
+
+def wrap(namespace: str | None, name: str) -> str:
+    """Returns the name of a topic or group as brokers know it; the system's own are the same in every namespace."""
+    if not namespace or _is_system(name):
+        return name
+    prefix, bare = _parted(name)
+    return name if bare.startswith(f"{namespace}%") else f"{prefix}{namespace}%{bare}"
+
+
+def unwrap(namespace: str | None, name: str) -> str:
+    """Returns the name as the user knows it."""
+    if not namespace:
+        return name
+    prefix, bare = _parted(name)
+    return prefix + bare.removeprefix(f"{namespace}%")
+
+
+def _parted(name: str) -> tuple[str, str]:
+    for prefix in _GROUP_TOPICS:
+        if name.startswith(prefix):
+            return prefix, name[len(prefix) :]
+    return "", name
+
+
+def _is_system(name: str) -> bool:
+    return (
+        name in _SYSTEM_TOPICS
+        or name in _SYSTEM_GROUPS
+        or name.startswith((_SYSTEM_PREFIX, _SYSTEM_GROUP_PREFIX))
+        or name.endswith(REPLY_TOPIC_SUFFIX)
+    )
