@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kerolox.testing import Cluster
+from tests.client.brokers import Stage, staged
 
 
 @pytest.fixture
@@ -18,3 +19,9 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 async def two_brokers(tmp_path: Path) -> AsyncIterator[Cluster]:
     async with Cluster(tmp_path, brokers=2) as cluster:
         yield cluster
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as stage:
+        yield stage

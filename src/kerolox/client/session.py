@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import weakref
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from kerolox.auth.signing import Credentials
@@ -15,7 +16,7 @@ from kerolox.client.messages import Received
 from kerolox.client.name_servers import NameServers
 from kerolox.client.options import Options
 from kerolox.client.routes import MASTER_ID, Routes
-from kerolox.errors import AnswerError, CallTimeout, KeroloxError, RemotingError
+from kerolox.errors import AnswerError, ConnectFailed, KeroloxError, RemotingError
 from kerolox.remoting.client import Client
 from kerolox.remoting.connection import Connection
 from kerolox.remoting.routes import Routes as Answers
@@ -113,7 +114,7 @@ class Session:
         self._calls.close()
         await self._client.close()
 
-    def run(self, work: "asyncio._CoroutineLike[None]", name: str) -> None:
+    def run(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Has work of the session done in the background; what it raises is logged, and it ends with the session."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._work.add(task)
@@ -159,7 +160,7 @@ class Session:
             async with asyncio.timeout(seconds):
                 connection = await self._client.connection(address)
         except TimeoutError as error:
-            raise CallTimeout(f"no connection to {address} within {seconds:.3g} s") from error
+            raise ConnectFailed(f"no connection to {address} within {seconds:.3g} s") from error
         if self._introduced.get(address) is not connection and address in self._heartbeat_addresses():
             # A broker forgets us with the connection.
             self.heartbeat_soon()

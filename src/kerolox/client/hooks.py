@@ -1,0 +1,53 @@
+"""What users may hang into sending: told before each message leaves, and when it is known what became of it."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Protocol
+
+import msgspec
+
+from kerolox.client.messages import Message, SendResult
+from kerolox.message import names
+
+
+class MessageType(IntEnum):
+    """By Java's numbers, as traces have them."""
+
+    NORMAL = 0
+    TRANSACTION_HALF = 1
+    TRANSACTION_COMMIT = 2
+    DELAY = 3
+    ORDER = 4
+
+
+class Sending(msgspec.Struct, eq=False):
+    """One attempt to send. `result` or `error` is set when it is over; neither, if no answer was wanted."""
+
+    producer_group: str
+    # One, or those of a batch; with the namespace left out of their topics.
+    messages: Sequence[Message]
+    message_ids: Sequence[str]
+    broker_name: str
+    broker_address: str
+    message_type: MessageType
+    # Of the bodies as they were given, before compression.
+    body_size: int
+    started_millis: int
+    result: SendResult | None = None
+    error: Exception | None = None
+
+
+class SendHook(Protocol):
+    """Not to wait in: it runs between the messages. What it raises is logged, and the message is sent all the same."""
+
+    def before_send(self, sending: Sending) -> None: ...
+
+    def after_send(self, sending: Sending) -> None: ...
+
+
+def message_type(message: Message) -> MessageType:
+    if names.SHARDING_KEY in message.properties:
+        return MessageType.ORDER
+    if message.delay_level or message.delay_seconds is not None or message.deliver_at is not None:
+        return MessageType.DELAY
+    return MessageType.NORMAL

@@ -1,0 +1,36 @@
+"""What brokers have of what was sent, and a broker that can be stopped."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from kerolox.broker import Broker
+from kerolox.client.producer.producer import Producer
+from kerolox.message.message import Message as Record
+from kerolox.message.record import decode_all
+from kerolox.testing import Cluster
+from tests.client.brokers import Stage
+
+
+def stored(broker: Broker, topic: str) -> list[Record]:
+    """Returns all that a broker has of a topic, queue by queue."""
+    found: list[Record] = []
+    config = broker.topics.get(topic)
+    for queue_id in range(config.write_queue_nums if config is not None else 0):
+        queue = broker.store.queues.get(topic, queue_id)
+        offset = 0
+        while queue is not None and offset < queue.max_offset:
+            records = decode_all(b"".join(broker.store.reader.get(topic, queue_id, offset).records))
+            found += records
+            offset += len(records)
+    return found
+
+
+def stored_bodies(cluster: Cluster, topic: str) -> list[bytes]:
+    return sorted(record.body for broker in cluster.brokers for record in stored(broker, topic))
+
+
+@asynccontextmanager
+async def producing(cluster: Cluster | Stage, group: str = "shop", **keywords: object) -> AsyncIterator[Producer]:
+    given = {"namesrv_addr": cluster.namesrv_addr, "client_ip": "127.0.0.1", **keywords}
+    async with Producer(group, **given) as producer:  # type: ignore[arg-type]
+        yield producer
