@@ -46,11 +46,8 @@ class ScriptedBroker:
             await asyncio.Event().wait()
         if step == self.DROP:
             request.connection.abort()
-        found = m.Sent(
-            msg_id=f"7F00000100002A9F{len(self.sent):016X}",
-            queue_id=request.header.queue_id,
-            queue_offset=len(self.sent) - 1,
-        )
+        place = len(self.sent) - 1
+        found = m.Sent(msg_id=f"7F00000100002A9F{place:016X}", queue_id=request.header.queue_id, queue_offset=place)
         return Reply(found, code=step, remark=None if step == 0 else "as the script says")  # type: ignore[arg-type]
 
     @handles(m.SendMessageV2)

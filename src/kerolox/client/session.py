@@ -189,6 +189,8 @@ class Session:
                 f"client id {self.client_id} already has a {kind} of group {group!r}: use another instance_name"
             )
         members[group] = member
+        # Brokers know the others, and not yet this one.
+        self._introduced = {}
 
     async def remove_producer(self, group: str) -> None:
         """Lets a producer go, and tells the brokers."""
@@ -202,7 +204,7 @@ class Session:
 
     async def _unregister(self, request: UnregisterClient) -> None:
         # Who has never heard of us need not be told that we leave.
-        addresses = [address for address in self._introduced if self._client.is_connected(address)]
+        addresses = [address for address in self._all_addresses() if self._client.is_connected(address)]
         await asyncio.gather(*(self._tell(address, request, b"") for address in addresses))
 
     async def _tell(self, address: str, request: Request[Any], body: bytes) -> Command | None:
@@ -226,7 +228,8 @@ class Session:
         if not self.producers and not self.consumers:
             return
         body = self._heartbeat_data().encode()
-        await asyncio.gather(*(self._heartbeat_to(address, body) for address in addresses))
+        introduced = self._introduced
+        await asyncio.gather(*(self._heartbeat_to(address, body, introduced) for address in addresses))
 
     def heartbeat_soon(self) -> None:
         """Has a heartbeat sent without waiting for it; several wishes of one moment are one."""
@@ -235,16 +238,27 @@ class Session:
         self._is_heartbeat_due = True
         self.run(self.heartbeat(), "heartbeat")
 
-    async def _heartbeat_to(self, address: str, body: bytes) -> None:
+    async def _heartbeat_to(self, address: str, body: bytes, introduced: dict[str, Connection]) -> None:
         try:
             connection = await self._client.connection(address)
         except RemotingError as error:
             log.info("no heartbeat to %s: %s", address, error)
             return
-        self._introduced[address] = connection
         answer = await self._tell(address, HeartBeat(), body)
         if answer is not None:
+            introduced[address] = connection
             self.broker_versions[address] = answer.version
+
+    async def introduce(self) -> None:
+        """Returns when all brokers of known routes have been told who is here; at once if they have."""
+        for address in self._heartbeat_addresses():
+            known = self._introduced.get(address)
+            if known is None or known.is_closed:
+                await self.heartbeat()
+                return
+
+    def _all_addresses(self) -> set[str]:
+        return {address for members in self.routes.brokers.values() for address in members.values()}
 
     def _heartbeat_addresses(self) -> set[str]:
         return {

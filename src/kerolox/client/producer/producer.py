@@ -6,7 +6,7 @@ from typing import Any, Self, Unpack, cast
 
 from kerolox.client.lifecycle import Lifecycle
 from kerolox.client.members import TransactionCheck
-from kerolox.client.messages import Message, SendResult
+from kerolox.client.messages import Message, Received, SendResult
 from kerolox.client.names import check_group
 from kerolox.client.options import Options
 from kerolox.client.producer.batching import Batching
@@ -14,6 +14,7 @@ from kerolox.client.producer.compression import compressed
 from kerolox.client.producer.outgoing import BatchPart, Outgoings
 from kerolox.client.producer.queue_choice import Selector, by_hash, exactly
 from kerolox.client.producer.recalling import recall
+from kerolox.client.producer.requests import Requests
 from kerolox.client.producer.sending import Sender
 from kerolox.client.producer.settings import ProducerKeywords, configured
 from kerolox.client.session import Session
@@ -48,6 +49,7 @@ class Producer:
         )
         self._session: Session
         self._sender: Sender
+        self._requests: Requests
         self._batching: Batching | None = None
 
     # Its life
@@ -70,6 +72,7 @@ class Producer:
             await self._session.release()
             raise
         self._sender = Sender(self._session, self._wrapped_group, self.settings)
+        self._requests = Requests(self._session, self._sender, self._outgoings, self.settings)
         if self.settings.auto_batch:
             self._batching = Batching(
                 self._send_batch,
@@ -139,6 +142,28 @@ class Producer:
         else:
             out = self._outgoings.batch(message)
         await self._sender.send_oneway(out, choice)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        order_by: str | int | None = None,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Received:
+        """Sends a message and returns the reply to it that a consumer gives (`reply`).
+
+        RequestTimeout if none comes in time: perhaps somebody is at work on it all the same.
+        """
+        self._life.check()
+        seconds = self.settings.send_timeout_seconds if timeout_seconds is None else timeout_seconds
+        return await self._requests.request(message, self._choice(message, order_by, queue, selector), seconds)
+
+    async def reply(self, request: Received, body: bytes, *, timeout_seconds: float | None = None) -> SendResult:
+        """Answers a message that was sent with `request`; SendFailed if nobody waits for it any more."""
+        self._life.check()
+        return await self._requests.reply(request, body, timeout_seconds)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Takes back a timed message that has not been delivered yet, and returns its id.

@@ -60,6 +60,12 @@ class Publishing:
             await asyncio.sleep(min(_PAUSE_SECONDS, max(0.0, deadline - loop.time())))
         raise NoRoute(f"nowhere to send to: {failure}") from failure
 
+    async def follow(self, topic: str) -> None:
+        """Has the brokers of a topic known, if it exists, for what they send to us rather than we to them."""
+        if topic not in self._watched:
+            self._watch(topic)
+            await self._refresh(topic)
+
     def refresh_soon(self, topic: str) -> None:
         """Has the route looked up anew, in the background."""
         self._session.run(self._refresh(topic), f"refresh the route of {topic}")
