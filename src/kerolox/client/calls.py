@@ -1,6 +1,7 @@
 """Requests of a session: made into frames, signed, and given up when their time is over."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kerolox.auth.signing import Credentials, signed
@@ -20,19 +21,19 @@ LANGUAGE = "PYTHON"
 class _Waiting:
     """A call under way."""
 
-    __slots__ = ("connection", "deadline", "frames_received", "future", "request", "seconds")
+    __slots__ = ("connection", "deadline", "frames_received", "future", "name", "seconds")
 
     def __init__(
         self,
         future: asyncio.Future[Command],
         connection: Connection,
-        request: Request[Any],
+        name: str,
         deadline: float,
         seconds: float,
     ) -> None:
         self.future = future
         self.connection = connection
-        self.request = request
+        self.name = name
         self.deadline = deadline
         self.seconds = seconds
         self.frames_received = connection.frames_received
@@ -59,12 +60,20 @@ class Calls:
 
     async def ask(self, connection: Connection, request: Request[Any], body: bytes, seconds: float) -> Command:
         """Returns the answer as it came, whatever it says; RemotingError if none comes."""
+        return await self.ask_with(
+            connection, lambda opaque: self._frame(request, opaque, 0, body), request.code.name, seconds
+        )
+
+    async def ask_with(
+        self, connection: Connection, frame: Callable[[int], bytes], name: str, seconds: float
+    ) -> Command:
+        """The same of a request that is made into a frame by the caller, once its opaque is known."""
         deadline = self._loop.time() + seconds
         if not connection.is_writable:
-            await self._drained(connection, request, seconds)
+            await self._drained(connection, name, seconds)
         opaque = next_opaque()
-        future = connection.begin(self._frame(request, opaque, 0, body), opaque)
-        self._waiting[opaque] = _Waiting(future, connection, request, deadline, seconds)
+        future = connection.begin(frame(opaque), opaque)
+        self._waiting[opaque] = _Waiting(future, connection, name, deadline, seconds)
         if self._timer is None or deadline < self._timer_at:
             self._set_timer(deadline)
         try:
@@ -75,7 +84,7 @@ class Calls:
 
     async def oneway(self, connection: Connection, request: Request[Any], body: bytes, seconds: float) -> None:
         if not connection.is_writable:
-            await self._drained(connection, request, seconds)
+            await self._drained(connection, request.code.name, seconds)
         connection.send(self._frame(request, next_opaque(), ONEWAY_BIT, body))
 
     def _frame(self, request: Request[Any], opaque: int, flag: int, body: bytes) -> bytes:
@@ -85,14 +94,12 @@ class Calls:
         return encode(JSON, code=request.code, opaque=opaque, flag=flag, language=LANGUAGE, ext=ext or None, body=body)
 
     @staticmethod
-    async def _drained(connection: Connection, request: Request[Any], seconds: float) -> None:
+    async def _drained(connection: Connection, name: str, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
                 await connection.writable()
         except TimeoutError as error:
-            raise CallTimeout(
-                f"{request.code.name} could not be sent to {connection.remote} within {seconds:.3g} s"
-            ) from error
+            raise CallTimeout(f"{name} could not be sent to {connection.remote} within {seconds:.3g} s") from error
 
     def _set_timer(self, deadline: float) -> None:
         if self._timer is not None:
@@ -107,7 +114,7 @@ class Calls:
         deaf: set[Connection] = set()
         for waiting in self._waiting.values():
             if waiting.deadline <= now and not waiting.future.done():
-                remote, name = waiting.connection.remote, waiting.request.code.name
+                remote, name = waiting.connection.remote, waiting.name
                 waiting.future.set_exception(
                     CallTimeout(f"no answer to {name} from {remote} within {waiting.seconds:.3g} s")
                 )

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from kerolox.auth.signing import Credentials
@@ -140,6 +140,19 @@ class Session:
         """Returns the answer as it came, whatever its code; RemotingError if none comes."""
         connection, left = await self._connected(address, timeout_seconds)
         return await self._calls.ask(connection, request, body, left)
+
+    async def ask_with(
+        self, address: str, frame: Callable[[int], bytes], name: str, *, timeout_seconds: float
+    ) -> Command:
+        """The same of a request that is made into a frame by the caller, who also signs it if `is_signing`."""
+        connection = self._client.connected(address)
+        if connection is None:
+            connection, timeout_seconds = await self._connected(address, timeout_seconds)
+        return await self._calls.ask_with(connection, frame, name, timeout_seconds)
+
+    @property
+    def is_signing(self) -> bool:
+        return self.options.access_key is not None
 
     async def oneway(
         self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0

@@ -8,6 +8,7 @@ from kerolox.client.hooks import MessageType, Sending, message_type
 from kerolox.client.messages import SendResult, SendStatus
 from kerolox.client.names import TEMPLATE_TOPIC
 from kerolox.client.producer.faults import Faults
+from kerolox.client.producer.frames import SendFrames
 from kerolox.client.producer.outgoing import Outgoing
 from kerolox.client.producer.publishing import Publishing
 from kerolox.client.producer.queue_choice import Selector, TopicQueues
@@ -59,6 +60,7 @@ class Sender:
         self._loop = asyncio.get_running_loop()
         self._clock = session.options.clock
         self.publishing = Publishing(session, settings.create_topic_key, settings.default_topic_queue_nums)
+        self._frames = SendFrames(self._request)
         self.faults = Faults(
             self._probe,
             lambda work: session.run(work, "probing brokers"),
@@ -168,7 +170,11 @@ class Sender:
         sending = self._before(out, queue, address) if self._hooks else None
         start = self._loop.time()
         try:
-            answer = await self._session.ask(address, self._request(out, queue), out.body, timeout_seconds=seconds)
+            if self._session.is_signing:
+                answer = await self._session.ask(address, self._request(out, queue), out.body, timeout_seconds=seconds)
+            else:
+                frame = self._frames.of(out, queue)
+                answer = await self._session.ask_with(address, frame, out.kind, timeout_seconds=seconds)
             result = self._result(out, queue, answer)
         except RemotingError as error:
             self.faults.failed(address)
