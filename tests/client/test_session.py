@@ -1,18 +1,28 @@
 """A session against real servers."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
+import trustme
 
+from kerolox.auth.signing import signature
 from kerolox.client.errors import ClientError, GroupTaken, WrongState
+from kerolox.client.options import Options
 from kerolox.client.session import Session
-from kerolox.errors import CallTimeout, ConnectionLost, TopicNotFound
+from kerolox.errors import CallTimeout, ConnectionLost, RemotingError, TopicNotFound
+from kerolox.remoting.tls import ServerTls, TlsMode, client_context
 from kerolox.runtime.clock import ManualClock
 from kerolox.testing import Cluster
+from kerolox.wire.command import decode
+from kerolox.wire.frames import FrameReader
+from kerolox.wire.header import ext_text
 from kerolox.wire.headers.broker import GetBrokerRuntimeInfo
 from kerolox.wire.headers.clients import HeartBeat
+from kerolox.wire.headers.namesrv import GetKVConfig, GetRouteInfoByTopic
 from tests.broker.brokers import pulling
 from tests.client.sessions import NotedConsumer, NotedProducer, options, session_of, silent_server, until
+from tests.remoting.support import Echo, issue, serving
 
 # Waits for a message that does not come.
 LONG_POLL = pulling("TBW102", 0, 0, sys_flag=0x6, suspend_timeout_millis=20_000)
@@ -180,11 +190,28 @@ async def test_a_late_answer_ends_the_call_and_not_the_connection(cluster: Clust
 
 async def test_requests_are_signed_for_who_has_credentials(cluster: Cluster) -> None:
     async with session_of(options(cluster, access_key="rocketmq2", secret_key="12345678")) as session:
-        frame = session._calls._frame(HeartBeat(), 7, 0, b"hello")
+        (frame,) = FrameReader().feed(session._calls._frame(GetRouteInfoByTopic(topic="t"), 7, 0, b"hello"))
+        fields = ext_text(decode(frame).ext)
 
-        assert b'"AccessKey":"rocketmq2"' in frame
-        assert b'"Signature":"' in frame
+        assert set(fields) == {"topic", "AccessKey", "Signature"}
+        assert fields["Signature"] == signature("12345678", fields, b"hello")
+        assert session.is_signing
         assert await session.routes.get("TBW102")
+
+
+async def test_tls_is_between_a_session_and_servers(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    server_tls = ServerTls(issue(authority, tmp_path, "127.0.0.1"))
+    async with serving(Echo(), tls_mode=TlsMode.ENFORCING, tls=server_tls) as server:
+        for tls in (True, client_context(tmp_path / "ca.pem")):
+            async with session_of(Options(namesrv_addr=server.address, tls=tls)) as session:
+                reply = await session.call(server.address, GetKVConfig(namespace="", key="k"))
+                assert reply.fields.value == "k"
+
+        async with session_of(Options(namesrv_addr=server.address, connect_timeout_seconds=1)) as session:
+            with pytest.raises(RemotingError):
+                await session.call(server.address, GetKVConfig(namespace="", key="k"))
 
 
 async def test_clients_say_that_they_are_python(cluster: Cluster) -> None:

@@ -229,6 +229,23 @@ async def test_requests_say_what_java_s_say(stage: Stage) -> None:
     assert batch.batch is True
 
 
+async def test_the_vip_channel_is_used_if_wanted(stage: Stage) -> None:
+    async with stage.broker("a") as a:
+        host, _, port = a.server.address.partition(":")
+        await stage.list_broker("a", f"{host}:{int(port) + 2}")
+        async with producing(stage, vip_channel_enabled=True) as producer:
+            await producer.send(MESSAGE)
+
+    assert len(a.sent) == 1
+
+
+async def test_requests_are_signed_for_who_has_credentials(stage: Stage) -> None:
+    async with stage.broker("a") as a, producing(stage, access_key="rocketmq2", secret_key="12345678") as producer:
+        await producer.send(MESSAGE)
+
+    assert a.bodies == [b"body"]
+
+
 class Noted:
     def __init__(self) -> None:
         self.before: list[str] = []
