@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -51,3 +51,27 @@ def message_type(message: Message) -> MessageType:
     if message.delay_level or message.delay_seconds is not None or message.deliver_at is not None:
         return MessageType.DELAY
     return MessageType.NORMAL
+
+
+class EndedTransaction(msgspec.Struct, frozen=True):
+    """A broker has been told what becomes of a half message."""
+
+    producer_group: str
+    # Without the namespace.
+    topic: str
+    tags: str | None
+    keys: Sequence[str]
+    message_id: str
+    transaction_id: str
+    broker_address: str
+    # Java's names: COMMIT_MESSAGE, ROLLBACK_MESSAGE, UNKNOW.
+    state: str
+    is_from_check: bool
+    ended_millis: int
+
+
+@runtime_checkable
+class EndHook(Protocol):
+    """A hook that wants to know of transactions, too, has this beside the others."""
+
+    def after_end(self, ended: EndedTransaction) -> None: ...

@@ -9,30 +9,30 @@ from typing import Any, TypeVar
 
 from kerolox.auth.signing import Credentials
 from kerolox.client.calls import Calls
-from kerolox.client.errors import ClientError, GroupTaken, WrongState
+from kerolox.client.errors import ClientError, WrongState
 from kerolox.client.inbound import Inbound
 from kerolox.client.members import ConsumerMember, ProducerMember
 from kerolox.client.messages import Received
 from kerolox.client.name_servers import NameServers
 from kerolox.client.options import Options
+from kerolox.client.presence import Presence
 from kerolox.client.routes import MASTER_ID, Routes
-from kerolox.errors import AnswerError, ConnectFailed, KeroloxError, RemotingError
+from kerolox.errors import AnswerError, ConnectFailed, RemotingError
 from kerolox.remoting.client import Client
 from kerolox.remoting.connection import Connection
 from kerolox.remoting.routes import Routes as Answers
 from kerolox.runtime.service import Periodic, Supervisor
-from kerolox.wire.bodies.clients import ConsumerData, ConsumerList, HeartbeatData, ProducerData
+from kerolox.wire.bodies.clients import ConsumerList
 from kerolox.wire.bodies.routes import TopicRouteData
 from kerolox.wire.command import Command
 from kerolox.wire.header import Header, Request
-from kerolox.wire.headers.clients import GetConsumerListByGroup, HeartBeat, UnregisterClient
+from kerolox.wire.headers.clients import GetConsumerListByGroup
 from kerolox.wire.headers.namesrv import GetRouteInfoByTopic
 from kerolox.wire.reply import Reply
 
 log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Header)
-M = TypeVar("M")
 
 _sessions: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Session]]" = weakref.WeakKeyDictionary()
 
@@ -43,8 +43,6 @@ class Session:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.client_id = options.client_id
-        self.producers: dict[str, ProducerMember] = {}
-        self.consumers: dict[str, ConsumerMember] = {}
         # Who waits for the reply to a request, by its correlation id.
         self.replies: dict[str, asyncio.Future[Received]] = {}
         self.routes = Routes(self._fetch_route)
@@ -57,14 +55,11 @@ class Session:
         if options.access_key is not None and options.secret_key is not None:
             credentials = Credentials(options.access_key, options.secret_key, options.security_token)
         self._calls = Calls(self._client, credentials)
-        # Of each broker the connection that has carried a heartbeat.
-        self._introduced: dict[str, Connection] = {}
-        # What brokers said of their version when they took a heartbeat.
-        self.broker_versions: dict[str, int] = {}
+        self._presence = Presence(self.client_id, self.routes, self._client, self._ask_patiently)
+        self.producers, self.consumers = self._presence.producers, self._presence.consumers
         self._users = 0
         self._is_closed = False
         self._work: set[asyncio.Task[None]] = set()
-        self._is_heartbeat_due = False
         self._supervisor = Supervisor(
             Periodic(
                 "routes",
@@ -174,10 +169,13 @@ class Session:
                 connection = await self._client.connection(address)
         except TimeoutError as error:
             raise ConnectFailed(f"no connection to {address} within {seconds:.3g} s") from error
-        if self._introduced.get(address) is not connection and address in self._heartbeat_addresses():
+        if not self._presence.is_known_on(address, connection):
             # A broker forgets us with the connection.
             self.heartbeat_soon()
         return connection, max(0.001, seconds - (loop.time() - start))
+
+    async def _ask_patiently(self, address: str, request: Request[Any], body: bytes) -> Command:
+        return await self.ask(address, request, body, timeout_seconds=self.options.mq_client_api_timeout_seconds)
 
     async def _fetch_route(self, topic: str) -> TopicRouteData:
         async def ask(address: str, seconds: float) -> TopicRouteData:
@@ -190,113 +188,37 @@ class Session:
 
     def add_producer(self, group: str, member: ProducerMember) -> None:
         """Takes a producer in; GroupTaken if there is one of its group. `heartbeat` tells the brokers."""
-        self._add(self.producers, "producer", group, member)
+        self._presence.add(self.producers, "producer", group, member)
 
     def add_consumer(self, group: str, member: ConsumerMember) -> None:
         """Takes a consumer in; GroupTaken if there is one of its group. `heartbeat` tells the brokers."""
-        self._add(self.consumers, "consumer", group, member)
-
-    def _add(self, members: dict[str, M], kind: str, group: str, member: M) -> None:
-        if group in members:
-            raise GroupTaken(
-                f"client id {self.client_id} already has a {kind} of group {group!r}: use another instance_name"
-            )
-        members[group] = member
-        # Brokers know the others, and not yet this one.
-        self._introduced = {}
+        self._presence.add(self.consumers, "consumer", group, member)
 
     async def remove_producer(self, group: str) -> None:
         """Lets a producer go, and tells the brokers."""
-        if self.producers.pop(group, None) is not None:
-            await self._unregister(UnregisterClient(client_id=self.client_id, producer_group=group))
+        await self._presence.remove_producer(group)
 
     async def remove_consumer(self, group: str) -> None:
         """Lets a consumer go, and tells the brokers, who tell the rest of its group."""
-        if self.consumers.pop(group, None) is not None:
-            await self._unregister(UnregisterClient(client_id=self.client_id, consumer_group=group))
-
-    async def _unregister(self, request: UnregisterClient) -> None:
-        # Who has never heard of us need not be told that we leave.
-        addresses = [address for address in self._all_addresses() if self._client.is_connected(address)]
-        await asyncio.gather(*(self._tell(address, request, b"") for address in addresses))
-
-    async def _tell(self, address: str, request: Request[Any], body: bytes) -> Command | None:
-        try:
-            answer = await self.ask(address, request, body, timeout_seconds=self.options.mq_client_api_timeout_seconds)
-        except KeroloxError as error:
-            log.info("%s was not told of %s: %s", address, request.code.name, error)
-            return None
-        if answer.code != 0:
-            log.warning("%s refused %s: %s", address, request.code.name, AnswerError.of(answer.code, answer.remark))
-            return None
-        return answer
-
-    # Heartbeats
+        await self._presence.remove_consumer(group)
 
     async def heartbeat(self) -> None:
         """Tells all brokers of known routes who is here; slaves too, if somebody consumes."""
-        self._is_heartbeat_due = False
-        addresses = self._heartbeat_addresses()
-        self._introduced = {address: known for address, known in self._introduced.items() if address in addresses}
-        if not self.producers and not self.consumers:
-            return
-        body = self._heartbeat_data().encode()
-        introduced = self._introduced
-        await asyncio.gather(*(self._heartbeat_to(address, body, introduced) for address in addresses))
+        await self._presence.heartbeat()
 
     def heartbeat_soon(self) -> None:
         """Has a heartbeat sent without waiting for it; several wishes of one moment are one."""
-        if self._is_closed or self._is_heartbeat_due or not (self.producers or self.consumers):
-            return
-        self._is_heartbeat_due = True
-        self.run(self.heartbeat(), "heartbeat")
-
-    async def _heartbeat_to(self, address: str, body: bytes, introduced: dict[str, Connection]) -> None:
-        try:
-            connection = await self._client.connection(address)
-        except RemotingError as error:
-            log.info("no heartbeat to %s: %s", address, error)
-            return
-        answer = await self._tell(address, HeartBeat(), body)
-        if answer is not None:
-            introduced[address] = connection
-            self.broker_versions[address] = answer.version
+        if not self._is_closed and self._presence.needs_heartbeat():
+            self.run(self._presence.heartbeat(), "heartbeat")
 
     async def introduce(self) -> None:
         """Returns when all brokers of known routes have been told who is here; at once if they have."""
-        for address in self._heartbeat_addresses():
-            known = self._introduced.get(address)
-            if known is None or known.is_closed:
-                await self.heartbeat()
-                return
+        await self._presence.introduce()
 
-    def _all_addresses(self) -> set[str]:
-        return {address for members in self.routes.brokers.values() for address in members.values()}
-
-    def _heartbeat_addresses(self) -> set[str]:
-        return {
-            address
-            for members in self.routes.brokers.values()
-            for broker_id, address in members.items()
-            if broker_id == MASTER_ID or self.consumers
-        }
-
-    def _heartbeat_data(self) -> HeartbeatData:
-        return HeartbeatData(
-            client_id=self.client_id,
-            consumer_data_set=[
-                ConsumerData(
-                    consume_from_where=member.consume_from_where,
-                    consume_type=member.consume_type,
-                    group_name=group,
-                    message_model=member.message_model,
-                    subscription_data_set=list(member.subscriptions()),
-                    unit_mode=member.is_unit,
-                )
-                for group, member in self.consumers.items()
-            ],
-            producer_data_set=[ProducerData(group) for group in self.producers],
-        )
+    @property
+    def broker_versions(self) -> dict[str, int]:
+        """What brokers said of their version when they took a heartbeat, by address."""
+        return self._presence.broker_versions
 
     # Asking on behalf of members
 

@@ -9,6 +9,7 @@ import pytest
 
 from kerolox.client.callbacks import Callback
 from kerolox.client.errors import SendFailed
+from kerolox.client.hooks import EndedTransaction, MessageType, Sending
 from kerolox.client.messages import Message, Received, SendStatus
 from kerolox.client.producer.transactions import Decision, TransactionProducer
 from kerolox.codes import ResponseCode
@@ -141,3 +142,32 @@ async def test_brokers_know_the_group_of_a_producer_before_it_sends_anything_to_
         await producer.queues("TBW102")
 
         await until(lambda: "payers" in cluster.brokers[0].clients.producers)
+
+
+class Ends:
+    def __init__(self) -> None:
+        self.kinds: list[MessageType] = []
+        self.ended: list[EndedTransaction] = []
+
+    def before_send(self, sending: Sending) -> None:
+        self.kinds.append(sending.message_type)
+
+    def after_send(self, sending: Sending) -> None: ...
+
+    def after_end(self, ended: EndedTransaction) -> None:
+        self.ended.append(ended)
+
+
+async def test_hooks_are_told_how_transactions_end(stage: Stage) -> None:
+    hook = Ends()
+    async with stage.broker("a") as a, transacting(stage, hooks=[hook], namespace="ns") as producer:
+        await stage.list_broker("a", a.server.address, "ns%orders", "TBW102")
+        message = Message(TOPIC, b"body", tag="t", keys=("k",))
+        result = await producer.send_in_transaction(message, lambda message: Decision.COMMIT)
+        address = a.server.address
+
+    (ended,) = hook.ended
+    assert hook.kinds == [MessageType.TRANSACTION_HALF]
+    assert (ended.topic, ended.tags, ended.keys, ended.state) == (TOPIC, "t", ("k",), "COMMIT_MESSAGE")
+    assert (ended.message_id, ended.is_from_check) == (result.sent.message_id, False)
+    assert ended.broker_address == address

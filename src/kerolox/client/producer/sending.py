@@ -4,11 +4,11 @@ import asyncio
 import logging
 
 from kerolox.client.errors import NoRoute, SendFailed
-from kerolox.client.hooks import MessageType, Sending, message_type
 from kerolox.client.messages import SendResult, SendStatus
 from kerolox.client.names import TEMPLATE_TOPIC
 from kerolox.client.producer.faults import Faults
 from kerolox.client.producer.frames import SendFrames
+from kerolox.client.producer.hooked import HookedSends
 from kerolox.client.producer.outgoing import Outgoing
 from kerolox.client.producer.publishing import Publishing
 from kerolox.client.producer.queue_choice import Selector, TopicQueues
@@ -16,7 +16,6 @@ from kerolox.client.producer.settings import ProducerSettings
 from kerolox.client.session import Session
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, ConnectFailed, KeroloxError, RemotingError
-from kerolox.message import sysflag
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.command import Command
 from kerolox.wire.headers.messages import SendMessageV2, Sent
@@ -56,7 +55,7 @@ class Sender:
         self._options = session.options
         self._group = group
         self._settings = settings
-        self._hooks = list(settings.hooks)
+        self.hooks = HookedSends(group, settings.hooks, session.options.clock)
         self._loop = asyncio.get_running_loop()
         self._clock = session.options.clock
         self.publishing = Publishing(session, settings.create_topic_key, settings.default_topic_queue_nums)
@@ -132,14 +131,14 @@ class Sender:
             queue = self._choose(queues, selector, None)
             brokers.append(queue.broker_name)
             address = self._address(queue)
-            sending = self._before(out, queue, address) if self._hooks else None
+            sending = self.hooks.before(out, queue, address)
             try:
                 await self._session.oneway(address, self._request(out, queue), out.body, timeout_seconds=seconds)
             except RemotingError as error:
                 self.faults.failed(address)
-                self._after(sending, None, error)
+                self.hooks.after(sending, None, error)
                 raise
-            self._after(sending, None, None)
+            self.hooks.after(sending, None, None)
         except (RemotingError, NoRoute) as error:
             raise SendFailed(out.topic, len(brokers), brokers, self._loop.time() - start, error) from error
 
@@ -167,7 +166,7 @@ class Sender:
 
     async def _attempt(self, out: Outgoing, queue: MessageQueue, seconds: float) -> SendResult:
         address = self._address(queue)
-        sending = self._before(out, queue, address) if self._hooks else None
+        sending = self.hooks.before(out, queue, address)
         start = self._loop.time()
         try:
             if self._session.is_signing:
@@ -178,14 +177,14 @@ class Sender:
             result = self._result(out, queue, answer)
         except RemotingError as error:
             self.faults.failed(address)
-            self._after(sending, None, error)
+            self.hooks.after(sending, None, error)
             raise
         except Exception as error:
-            self._after(sending, None, error)
+            self.hooks.after(sending, None, error)
             raise
         if self._settings.send_latency_fault_enable or self.faults.are_any:
             self.faults.answered(address, int((self._loop.time() - start) * 1000))
-        self._after(sending, result, None)
+        self.hooks.after(sending, result, None)
         return result
 
     def _request(self, out: Outgoing, queue: MessageQueue) -> SendMessageV2:
@@ -239,36 +238,3 @@ class Sender:
         await self._session.ask(
             address, GetMaxOffset(topic=TEMPLATE_TOPIC, queue_id=0), timeout_seconds=_PROBE_TIMEOUT_SECONDS
         )
-
-    # Hooks
-
-    def _before(self, out: Outgoing, queue: MessageQueue, address: str) -> Sending:
-        kind = message_type(out.messages[0]) if out.messages else MessageType.NORMAL
-        if out.sys_flag & sysflag.TRANSACTION_MASK == sysflag.PREPARED:
-            kind = MessageType.TRANSACTION_HALF
-        sending = Sending(
-            self._group,
-            out.messages,
-            out.message_id.split(","),
-            queue.broker_name,
-            address,
-            kind,
-            out.body_size,
-            self._clock.millis(),
-        )
-        for hook in self._hooks:
-            try:
-                hook.before_send(sending)
-            except Exception:
-                log.exception("a hook failed before sending")
-        return sending
-
-    def _after(self, sending: Sending | None, result: SendResult | None, error: Exception | None) -> None:
-        if sending is None:
-            return
-        sending.result, sending.error = result, error
-        for hook in self._hooks:
-            try:
-                hook.after_send(sending)
-            except Exception:
-                log.exception("a hook failed after sending")

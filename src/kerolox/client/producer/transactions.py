@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from enum import Enum
 from typing import TypeVar, Unpack
 
@@ -9,6 +10,7 @@ import msgspec
 
 from kerolox.client.callbacks import Callback, call_back
 from kerolox.client.errors import NoRoute
+from kerolox.client.hooks import EndedTransaction
 from kerolox.client.members import TransactionCheck
 from kerolox.client.messages import Message, Received, SendResult, SendStatus, received
 from kerolox.client.options import Options
@@ -37,6 +39,13 @@ class Decision(Enum):
     COMMIT = sysflag.COMMIT
     ROLLBACK = sysflag.ROLLBACK
     UNKNOWN = sysflag.NOT_TRANSACTION
+
+
+_JAVA_STATES = {
+    Decision.COMMIT: "COMMIT_MESSAGE",
+    Decision.ROLLBACK: "ROLLBACK_MESSAGE",
+    Decision.UNKNOWN: "UNKNOW",
+}
 
 
 class TransactionResult(msgspec.Struct, frozen=True):
@@ -92,10 +101,10 @@ class TransactionProducer(Producer):
         # A half message that is not as safe as wished is taken back, as in Java.
         if sent.status is SendStatus.OK:
             decision, failure = await _decided(execute, message)
-        await self._end(sent, out.topic, decision)
+        await self._end(message, sent, out.topic, decision)
         return TransactionResult(sent, decision, failure)
 
-    async def _end(self, sent: SendResult, topic: str, decision: Decision) -> None:
+    async def _end(self, message: Message, sent: SendResult, topic: str, decision: Decision) -> None:
         _, physical_offset = parse_offset_id(sent.offset_id)
         request = EndTransaction(
             topic=topic,
@@ -114,6 +123,8 @@ class TransactionProducer(Producer):
             await self._session.oneway(address, request, timeout_seconds=self.settings.send_timeout_seconds)
         except KeroloxError as error:
             log.warning("%s of %s was not told, and will be asked for: %s", decision.name, sent.message_id, error)
+        else:
+            self._tell_hooks(request, address, message.tag, message.keys)
 
     async def check_transaction(self, check: TransactionCheck) -> None:
         """Answers a broker that asks what became of a transaction."""
@@ -132,6 +143,23 @@ class TransactionProducer(Producer):
             transaction_id=check.transaction_id,
         )
         await self._session.oneway(check.address, request, timeout_seconds=self.settings.send_timeout_seconds)
+        self._tell_hooks(request, check.address, record.tags, record.keys)
+
+    def _tell_hooks(self, ended: EndTransaction, address: str, tags: str | None, keys: Sequence[str]) -> None:
+        self._sender.hooks.ended(
+            EndedTransaction(
+                self._wrapped_group,
+                self.options.unwrap(ended.topic or ""),
+                tags,
+                keys,
+                ended.msg_id,
+                ended.transaction_id or ended.msg_id,
+                address,
+                _JAVA_STATES[Decision(ended.commit_or_rollback)],
+                bool(ended.from_transaction_check),
+                self.options.clock.millis(),
+            )
+        )
 
 
 async def _decided(function: Callback[T, Decision], message: T) -> tuple[Decision, Exception | None]:

@@ -1,0 +1,144 @@
+"""Who is here: the members of a session, and the heartbeats that tell brokers of them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from kerolox.client.errors import GroupTaken
+from kerolox.client.members import ConsumerMember, ProducerMember
+from kerolox.client.routes import MASTER_ID, Routes
+from kerolox.codes import ResponseCode
+from kerolox.errors import AnswerError, KeroloxError, RemotingError
+from kerolox.remoting.client import Client
+from kerolox.remoting.connection import Connection
+from kerolox.wire.bodies.clients import ConsumerData, HeartbeatData, ProducerData
+from kerolox.wire.command import Command
+from kerolox.wire.header import Request
+from kerolox.wire.headers.clients import HeartBeat, UnregisterClient
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M")
+
+Ask = Callable[[str, Request[Any], bytes], Awaitable[Command]]
+
+
+class Presence:
+    """A broker knows a client by its connection: a new one must be introduced."""
+
+    def __init__(self, client_id: str, routes: Routes, client: Client, ask: Ask) -> None:
+        self.producers: dict[str, ProducerMember] = {}
+        self.consumers: dict[str, ConsumerMember] = {}
+        self.broker_versions: dict[str, int] = {}
+        self._client_id = client_id
+        self._routes = routes
+        self._client = client
+        self._ask = ask
+        # Of each broker the connection on which it has been told of all who are here.
+        self._introduced: dict[str, Connection] = {}
+        self._is_due = False
+
+    def add(self, members: dict[str, M], kind: str, group: str, member: M) -> None:
+        if group in members:
+            raise GroupTaken(
+                f"client id {self._client_id} already has a {kind} of group {group!r}: use another instance_name"
+            )
+        members[group] = member
+        # Brokers know the others, and not yet this one. A heartbeat under way notes it elsewhere.
+        self._introduced = {}
+
+    async def remove_producer(self, group: str) -> None:
+        if self.producers.pop(group, None) is not None:
+            await self._unregister(UnregisterClient(client_id=self._client_id, producer_group=group))
+
+    async def remove_consumer(self, group: str) -> None:
+        if self.consumers.pop(group, None) is not None:
+            await self._unregister(UnregisterClient(client_id=self._client_id, consumer_group=group))
+
+    async def _unregister(self, request: UnregisterClient) -> None:
+        # Who has never heard of us need not be told that we leave.
+        known = [
+            address
+            for members in self._routes.brokers.values()
+            for address in members.values()
+            if self._client.is_connected(address)
+        ]
+        await asyncio.gather(*(self._tell(address, request, b"") for address in known))
+
+    def needs_heartbeat(self) -> bool:
+        """Whether one should be sent soon; once it has said so, not again before that one begins."""
+        if self._is_due or not (self.producers or self.consumers):
+            return False
+        self._is_due = True
+        return True
+
+    async def heartbeat(self) -> None:
+        self._is_due = False
+        addresses = self._addresses()
+        self._introduced = {address: known for address, known in self._introduced.items() if address in addresses}
+        if not self.producers and not self.consumers:
+            return
+        body = self._data().encode()
+        introduced = self._introduced
+        await asyncio.gather(*(self._heartbeat_to(address, body, introduced) for address in addresses))
+
+    async def introduce(self) -> None:
+        if not all(self._is_introduced(address) for address in self._addresses()):
+            await self.heartbeat()
+
+    def is_known_on(self, address: str, connection: Connection) -> bool:
+        """Whether a broker need not be told anything on this connection."""
+        return self._introduced.get(address) is connection or address not in self._addresses()
+
+    def _is_introduced(self, address: str) -> bool:
+        known = self._introduced.get(address)
+        return known is not None and not known.is_closed
+
+    async def _heartbeat_to(self, address: str, body: bytes, introduced: dict[str, Connection]) -> None:
+        try:
+            connection = await self._client.connection(address)
+        except RemotingError as error:
+            log.info("no heartbeat to %s: %s", address, error)
+            return
+        answer = await self._tell(address, HeartBeat(), body)
+        if answer is not None:
+            introduced[address] = connection
+            self.broker_versions[address] = answer.version
+
+    async def _tell(self, address: str, request: Request[Any], body: bytes) -> Command | None:
+        try:
+            answer = await self._ask(address, request, body)
+        except KeroloxError as error:
+            log.info("%s was not told of %s: %s", address, request.code.name, error)
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            log.warning("%s refused %s: %s", address, request.code.name, AnswerError.of(answer.code, answer.remark))
+            return None
+        return answer
+
+    def _addresses(self) -> set[str]:
+        """Returns who is to be told: masters, and slaves too if somebody consumes."""
+        return {
+            address
+            for members in self._routes.brokers.values()
+            for broker_id, address in members.items()
+            if broker_id == MASTER_ID or self.consumers
+        }
+
+    def _data(self) -> HeartbeatData:
+        return HeartbeatData(
+            client_id=self._client_id,
+            consumer_data_set=[
+                ConsumerData(
+                    consume_from_where=member.consume_from_where,
+                    consume_type=member.consume_type,
+                    group_name=group,
+                    message_model=member.message_model,
+                    subscription_data_set=list(member.subscriptions()),
+                    unit_mode=member.is_unit,
+                )
+                for group, member in self.consumers.items()
+            ],
+            producer_data_set=[ProducerData(group) for group in self.producers],
+        )
