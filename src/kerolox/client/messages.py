@@ -19,7 +19,10 @@ BODY_SIZE_MAX = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class Message:
-    """What a user sends. Of the delays at most one is given: a level of the broker's, a time, or seconds from now."""
+    """What a user sends. Of the delays at most one is given: a level of the broker's, a time, or seconds from now.
+
+    Brokers before 5.0 know levels only, and deliver the others at once.
+    """
 
     topic: str
     body: bytes

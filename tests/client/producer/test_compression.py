@@ -1,0 +1,18 @@
+import pytest
+
+from kerolox.client.producer.compression import compressed
+from kerolox.client.producer.settings import ProducerSettings
+from kerolox.message import sysflag
+from kerolox.message.compression import decompress
+from kerolox.message.sysflag import CompressionType
+
+
+@pytest.mark.parametrize("kind", list(CompressionType))
+@pytest.mark.parametrize("size", [10, 5000, 200_000])
+async def test_bodies_are_restored_by_what_the_flag_says(kind: CompressionType, size: int) -> None:
+    body = bytes(size)
+
+    smaller, flag = await compressed(body, ProducerSettings(compress_type=kind))
+
+    assert sysflag.compression_type(flag) is kind
+    assert decompress(smaller, flag, size) == body

@@ -1,0 +1,68 @@
+"""Calls that end in time, and are signed."""
+
+import asyncio
+
+import pytest
+
+from kerolox.auth.signing import signature
+from kerolox.errors import CallTimeout, ConnectionLost
+from kerolox.testing import Cluster
+from kerolox.wire.command import decode
+from kerolox.wire.frames import FrameReader
+from kerolox.wire.header import ext_text
+from kerolox.wire.headers.broker import GetBrokerRuntimeInfo
+from kerolox.wire.headers.clients import HeartBeat
+from kerolox.wire.headers.namesrv import GetRouteInfoByTopic
+from tests.broker.brokers import pulling
+from tests.client.sessions import NotedProducer, options, session_of, silent_server
+
+# Waits for a message that does not come.
+LONG_POLL = pulling("TBW102", 0, 0, sys_flag=0x6, suspend_timeout_millis=20_000)
+
+
+async def test_silence_ends_a_call_in_time_and_the_connection_with_it(cluster: Cluster) -> None:
+    """Others who wait on a connection that went silent need not wait for their own time to be over."""
+    with silent_server() as silent:
+        async with session_of(options(cluster)) as session:
+            patient = asyncio.create_task(session.ask(silent, HeartBeat(), timeout_seconds=60))
+            await asyncio.sleep(0)
+
+            with pytest.raises(CallTimeout, match=f"no answer to HEART_BEAT from {silent} within 0.0"):
+                await session.call(silent, HeartBeat(), timeout_seconds=0.05)
+
+            with pytest.raises(ConnectionLost):
+                await patient
+
+
+async def test_a_late_answer_ends_the_call_and_not_the_connection(cluster: Cluster) -> None:
+    """A broker that answers others is alive; only this answer is late."""
+    address = cluster.brokers[0].address
+    async with session_of(options(cluster)) as session:
+        late = asyncio.create_task(session.call(address, LONG_POLL, timeout_seconds=0.2))
+        await session.call(address, GetBrokerRuntimeInfo())
+
+        with pytest.raises(CallTimeout):
+            await late
+
+        assert session._client.is_connected(address)
+
+
+async def test_requests_are_signed_for_who_has_credentials(cluster: Cluster) -> None:
+    async with session_of(options(cluster, access_key="rocketmq2", secret_key="12345678")) as session:
+        (frame,) = FrameReader().feed(session._calls._frame(GetRouteInfoByTopic(topic="t"), 7, 0, b"hello"))
+        fields = ext_text(decode(frame).ext)
+
+        assert set(fields) == {"topic", "AccessKey", "Signature"}
+        assert fields["Signature"] == signature("12345678", fields, b"hello")
+        assert session.is_signing
+        assert await session.routes.get("TBW102")
+
+
+async def test_clients_say_that_they_are_python(cluster: Cluster) -> None:
+    async with session_of(options(cluster)) as session:
+        await session.routes.get("TBW102")
+        session.add_producer("payers", NotedProducer())
+        await session.heartbeat()
+
+        (channel,) = cluster.brokers[0].clients.producers["payers"].values()
+        assert channel.language == "PYTHON"
