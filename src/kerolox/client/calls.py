@@ -17,6 +17,8 @@ A = TypeVar("A", bound=Header)
 
 LANGUAGE = "PYTHON"
 
+_ONEWAY_SIZE_MAX = 64 * 1024
+
 
 class _Waiting:
     """A call under way."""
@@ -49,6 +51,7 @@ class Calls:
         self._waiting: dict[int, _Waiting] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        self._oneway_size = 0
 
     async def call(self, connection: Connection, request: Request[A], body: bytes, seconds: float) -> Reply[A]:
         """Returns the answer; AnswerError if it is not SUCCESS, RemotingError if none comes."""
@@ -85,7 +88,13 @@ class Calls:
     async def oneway(self, connection: Connection, request: Request[Any], body: bytes, seconds: float) -> None:
         if not connection.is_writable:
             await self._drained(connection, request.code.name, seconds)
-        connection.send(self._frame(request, next_opaque(), ONEWAY_BIT, body))
+        frame = self._frame(request, next_opaque(), ONEWAY_BIT, body)
+        connection.send(frame)
+        self._oneway_size += len(frame)
+        if self._oneway_size >= _ONEWAY_SIZE_MAX:
+            # Whoever sends so without end would never let the loop write.
+            self._oneway_size = 0
+            await asyncio.sleep(0)
 
     def _frame(self, request: Request[Any], opaque: int, flag: int, body: bytes) -> bytes:
         ext = request.ext()

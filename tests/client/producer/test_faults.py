@@ -17,7 +17,10 @@ class Probed:
         self.alive: set[str] = set()
         self.asked: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
-        self.faults = Faults(self._probe, self._run, self.clock, is_latency_heeded=is_latency_heeded)
+        self.known = {"a", "b"}
+        self.faults = Faults(
+            self._probe, lambda: self.known, self._run, self.clock, is_latency_heeded=is_latency_heeded
+        )
 
     async def _probe(self, address: str) -> None:
         self.asked.append(address)
@@ -83,10 +86,12 @@ async def test_a_broker_without_an_address_is_no_good(probed: Probed) -> None:
 
 async def test_what_no_route_names_any_more_is_forgotten(probed: Probed) -> None:
     probed.faults.failed("a")
+    probed.known = {"b"}
 
-    probed.faults.forget_all_but({"b"})
+    await probed.clock.advance(1)
 
     assert not probed.faults.are_any
+    assert probed.asked == []
 
 
 @pytest.mark.parametrize(("millis", "avoided_seconds"), [(99, 0), (549, 0), (550, 2), (1800, 5), (20_000, 30)])

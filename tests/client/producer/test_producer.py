@@ -17,6 +17,7 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.message.sysflag import CompressionType
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.queues import MessageQueue
+from tests.client.brokers import Stage
 from tests.client.producer.producing import producing, stored, stored_bodies
 from tests.client.sessions import until
 
@@ -71,6 +72,41 @@ async def test_hundreds_of_tasks_send_at_once(two_brokers: Cluster) -> None:
 
     assert len({result.message_id for result in results}) == 500
     assert stored_bodies(two_brokers, "orders") == bodies
+
+
+async def test_more_sends_than_may_be_under_way_wait_their_turn(stage: Stage) -> None:
+    """Thousands that are begun at once do not run out of time while they wait for each other."""
+    async with stage.broker("a") as a, producing(stage, sends_in_flight_max=10, send_timeout_seconds=60) as producer:
+        a.is_silent = True
+        sending = [asyncio.create_task(producer.send(Message("orders", b"body"))) for _ in range(100)]
+        await until(lambda: len(a.sent) == 10)
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+        assert len(a.sent) == 10
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+
+
+async def test_oneway_without_end_lets_others_have_their_turn(cluster: Cluster) -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with producing(cluster) as producer:
+        await producer.send(Message("orders", b"body"))
+        counting = asyncio.create_task(count_turns())
+        await asyncio.sleep(0)
+        for _ in range(1000):
+            await producer.send_oneway(Message("orders", b"b" * 1000))
+        counting.cancel()
+
+    assert turns > 10
 
 
 async def test_what_has_the_same_order_goes_to_the_same_queue(cluster: Cluster) -> None:

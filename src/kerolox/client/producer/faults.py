@@ -27,12 +27,15 @@ class Faults:
     def __init__(
         self,
         probe: Callable[[str], Awaitable[object]],
+        known: Callable[[], set[str]],
         run: Callable[[Coroutine[Any, Any, None]], None],
         clock: Clock,
         *,
         is_latency_heeded: bool = False,
     ) -> None:
         self._probe = probe
+        # The addresses that routes name: what they name no more is forgotten.
+        self._known = known
         self._run = run
         self._clock = clock
         self._is_latency_heeded = is_latency_heeded
@@ -68,18 +71,15 @@ class Faults:
         if self._is_latency_heeded:
             position = bisect_right(_LATENCIES_MILLIS, millis)
             if position and _AVOIDED_MILLIS[position - 1]:
-                self._slow_until[address] = self._clock.millis() + _AVOIDED_MILLIS[position - 1]
-
-    def forget_all_but(self, addresses: set[str]) -> None:
-        """Forgets brokers that no route names any more."""
-        self._failed &= addresses
-        for address in self._slow_until.keys() - addresses:
-            del self._slow_until[address]
+                now = self._clock.millis()
+                self._slow_until = {slow: until for slow, until in self._slow_until.items() if until > now}
+                self._slow_until[address] = now + _AVOIDED_MILLIS[position - 1]
 
     async def _probe_failed(self) -> None:
         try:
             while self._failed:
                 await self._clock.sleep(PROBE_SECONDS)
+                self._failed &= self._known()
                 await asyncio.gather(*map(self._probe_one, list(self._failed)))
         finally:
             self._is_probing = False

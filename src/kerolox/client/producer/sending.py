@@ -9,6 +9,7 @@ from kerolox.client.names import TEMPLATE_TOPIC
 from kerolox.client.producer.faults import Faults
 from kerolox.client.producer.frames import SendFrames
 from kerolox.client.producer.hooked import HookedSends
+from kerolox.client.producer.in_flight import InFlight
 from kerolox.client.producer.outgoing import Outgoing
 from kerolox.client.producer.publishing import Publishing
 from kerolox.client.producer.queue_choice import Selector, TopicQueues
@@ -60,8 +61,10 @@ class Sender:
         self._clock = session.options.clock
         self.publishing = Publishing(session, settings.create_topic_key, settings.default_topic_queue_nums)
         self._frames = SendFrames(self._request)
+        self._in_flight = InFlight(settings.sends_in_flight_max)
         self.faults = Faults(
             self._probe,
+            self._addresses,
             lambda work: session.run(work, "probing brokers"),
             self._clock,
             is_latency_heeded=settings.send_latency_fault_enable,
@@ -77,6 +80,17 @@ class Sender:
 
         One that goes to a certain queue is sent again only if the first request has never left.
         """
+        in_flight = self._in_flight
+        if in_flight.is_full:
+            await in_flight.wait()
+        else:
+            in_flight.enter()
+        try:
+            return await self._send(out, selector, timeout_seconds)
+        finally:
+            in_flight.leave()
+
+    async def _send(self, out: Outgoing, selector: Selector | None, timeout_seconds: float | None) -> SendResult:
         seconds = self._settings.send_timeout_seconds if timeout_seconds is None else timeout_seconds
         loop_time = self._loop.time
         start = loop_time()
@@ -147,7 +161,6 @@ class Sender:
             return selector(queues.queues)
         if last_broker is None and not self.faults.are_any:
             return queues.next()
-        self.faults.forget_all_but(self._addresses())
         return queues.next_of(self._is_good, last_broker)
 
     def _is_good(self, broker_name: str) -> bool:
@@ -173,7 +186,7 @@ class Sender:
                 answer = await self._session.ask(address, self._request(out, queue), out.body, timeout_seconds=seconds)
             else:
                 frame = self._frames.of(out, queue)
-                answer = await self._session.ask_with(address, frame, out.kind, timeout_seconds=seconds)
+                answer = await self._session.ask_with(address, frame, out.request.code.name, timeout_seconds=seconds)
             result = self._result(out, queue, answer)
         except RemotingError as error:
             self.faults.failed(address)

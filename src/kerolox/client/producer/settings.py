@@ -26,11 +26,21 @@ class ProducerKeywords(Shared, total=False):
     compress_type: CompressionType
     compress_level: int
     max_message_size: int
+    sends_in_flight_max: int
     auto_batch: bool
     linger_seconds: float
     batch_size_max: int
     batch_count_max: int
     hooks: Sequence[SendHook]
+
+
+_POSITIVE = (
+    "send_timeout_seconds",
+    "sends_in_flight_max",
+    "default_topic_queue_nums",
+    "batch_size_max",
+    "batch_count_max",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +61,8 @@ class ProducerSettings:
     compress_type: CompressionType = CompressionType.ZLIB
     compress_level: int = LEVEL
     max_message_size: int = BODY_SIZE_MAX
+    # So many messages, or batches, are under way at once; the next wait, and their time-out begins when they leave.
+    sends_in_flight_max: int = 1024
     # Whether what is sent within so many seconds travels together; with 0, what is sent in one turn of the loop.
     auto_batch: bool = False
     linger_seconds: float = 0.0
@@ -60,7 +72,13 @@ class ProducerSettings:
     hooks: Sequence[SendHook] = ()
 
     def __post_init__(self) -> None:
-        for name in ("send_timeout_seconds", "default_topic_queue_nums", "batch_size_max", "batch_count_max"):
+        for name in (
+            "send_timeout_seconds",
+            "sends_in_flight_max",
+            "default_topic_queue_nums",
+            "batch_size_max",
+            "batch_count_max",
+        ):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: it must be above 0")
         for name in ("retry_times_when_send_failed", "linger_seconds", "compress_msg_body_over_howmuch"):
