@@ -45,6 +45,7 @@ class Part(Enum):
 
     BROKERS = "brokers"
     CLIENTS = "clients"
+    OUR_CLIENT = "our client"
     DEPARTURES = "departures"
     OTHER_LANGUAGES = "other languages"
     STORE = "store"
