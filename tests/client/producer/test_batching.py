@@ -90,6 +90,13 @@ async def test_what_may_not_be_in_a_batch_goes_alone(cluster: Cluster) -> None:
     assert len(stored(cluster.brokers[0], "SCHEDULE_TOPIC_XXXX")) == 2
 
 
+async def test_what_has_a_time_of_its_own_goes_alone(stage: Stage) -> None:
+    async with stage.broker("a") as a, producing(stage, auto_batch=True) as producer:
+        await asyncio.gather(*(producer.send(Message(TOPIC, b"b"), timeout_seconds=30) for _ in range(2)))
+
+    assert [sent.batch for sent in a.sent] == [False, False]
+
+
 async def test_a_failure_is_that_of_all(stage: Stage) -> None:
     async with stage.broker("a", 13, 13), producing(stage, auto_batch=True) as producer:
         sends = (producer.send(Message(TOPIC, b"b")) for _ in range(3))
@@ -100,7 +107,7 @@ async def test_a_failure_is_that_of_all(stage: Stage) -> None:
 
 async def test_one_that_is_wrong_fails_alone(cluster: Cluster) -> None:
     async with producing(cluster, auto_batch=True) as producer:
-        bodies = (b"good", b"", b"good as well")
+        bodies = (b"good", None, b"good as well")
         results = await asyncio.gather(
             *(producer.send(Message("orders", body)) for body in bodies), return_exceptions=True
         )

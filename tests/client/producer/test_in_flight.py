@@ -54,3 +54,18 @@ async def test_who_is_cancelled_just_as_it_gets_its_place_hands_it_on() -> None:
     assert places.count == 0
     with pytest.raises(asyncio.CancelledError):
         await leaving
+
+
+async def test_emptiness_is_waited_for() -> None:
+    places = InFlight(2)
+    await places.empty()
+    places.enter()
+    places.enter()
+    waiting = [asyncio.create_task(places.empty()) for _ in range(2)]
+    places.leave()
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+
+    places.leave()
+
+    await asyncio.gather(*waiting)

@@ -10,7 +10,7 @@ from kerolox.client.errors import GroupTaken, SendFailed, WrongState
 from kerolox.client.messages import Message, SendResult, SendStatus
 from kerolox.client.options import Options
 from kerolox.client.producer.producer import Producer
-from kerolox.errors import ConfigurationError, NoPermission, TopicNotFound
+from kerolox.errors import ConfigurationError, KeroloxError, NoPermission, TopicNotFound
 from kerolox.message import names, sysflag
 from kerolox.message.compression import decompress
 from kerolox.message.errors import MessageIllegal
@@ -245,6 +245,24 @@ async def test_a_producer_is_used_between_start_and_close(cluster: Cluster) -> N
         await producer.send(Message("orders", b"body"))
     with pytest.raises(WrongState, match="make another"):
         await producer.start()
+
+
+async def test_closing_waits_for_what_is_being_sent(cluster: Cluster) -> None:
+    async with producing(cluster, sends_in_flight_max=10) as producer:
+        sending = [asyncio.create_task(producer.send(Message("orders", b"body"))) for _ in range(100)]
+        await asyncio.sleep(0)
+
+    assert all(result.status is SendStatus.OK for result in await asyncio.gather(*sending))
+
+
+async def test_closing_waits_no_longer_than_a_send_may_take(stage: Stage) -> None:
+    async with stage.broker("a", None) as a:
+        async with producing(stage, send_timeout_seconds=0.2) as producer:
+            sending = asyncio.create_task(producer.send(Message("orders", b"body"), timeout_seconds=60))
+            await until(lambda: a.sent)
+
+        with pytest.raises(KeroloxError):
+            await sending
 
 
 async def test_two_producers_of_one_group_need_two_client_ids(cluster: Cluster) -> None:

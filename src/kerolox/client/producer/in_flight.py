@@ -7,11 +7,12 @@ from collections import deque
 class InFlight:
     """Costs next to nothing while there is room."""
 
-    __slots__ = ("_count_max", "_waiting", "count")
+    __slots__ = ("_count_max", "_empty", "_waiting", "count")
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._empty: asyncio.Future[None] | None = None
         self.count = 0
 
     @property
@@ -42,3 +43,12 @@ class InFlight:
                 turn.set_result(None)
                 return
         self.count -= 1
+        if not self.count and self._empty is not None and not self._empty.done():
+            self._empty.set_result(None)
+
+    async def empty(self) -> None:
+        """Returns when nothing is under way."""
+        while self.count:
+            if self._empty is None or self._empty.done():
+                self._empty = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._empty)

@@ -131,8 +131,17 @@ class Outgoings:
         """Returns a message of RocketMQ's own, such as one that goes back to its group; nothing is checked."""
         message_id = given.get(names.UNIQ_KEY) or self._ids.make()
         text = properties.to_bytes({**given, names.UNIQ_KEY: message_id}).decode()
+        # As hooks see it.
+        message = Message(self._options.unwrap(topic), body, tag=given.get(names.TAGS), message_id=message_id)
         return Outgoing(
-            topic, body, text, message_id, body_size=len(body), born_millis=self._options.clock.millis(), **fields
+            topic,
+            body,
+            text,
+            message_id,
+            (message,),
+            body_size=len(body),
+            born_millis=self._options.clock.millis(),
+            **fields,
         )
 
     def topic(self, name: str) -> str:

@@ -83,13 +83,13 @@ class Producer:
         self._life.begun()
 
     async def close(self) -> None:
-        """Sends what is still collected for a batch, tells the brokers, and leaves; a second time does nothing."""
+        """Waits for what is being sent, tells the brokers, and leaves; a second time does nothing."""
         if not self._life.end():
             return
         try:
             if self._batching is not None:
                 await self._batching.flush()
-            self._sender.close()
+            await self._sender.close()
             await self._session.remove_producer(self._wrapped_group)
         finally:
             await self._session.release()
@@ -113,12 +113,11 @@ class Producer:
         self._life.check()
         choice = self._choice(message, order_by, queue, selector)
         if isinstance(message, Message):
-            is_large = len(message.body) >= self.settings.compress_msg_body_over_howmuch
-            if self._batching is not None and selector is None and not is_large and Batching.takes(message):
+            if self._batching is not None and selector is None and timeout_seconds is None and self._is_small(message):
                 part = self._outgoings.part(message)
                 return await self._batching.add(message, part, choice, queue or order_by)
             out = self._outgoings.one(message)
-            if is_large:
+            if len(out.body) >= self.settings.compress_msg_body_over_howmuch:
                 out.body, out.sys_flag = await compressed(out.body, self.settings)
         else:
             out = self._outgoings.batch(message)
@@ -203,6 +202,11 @@ class Producer:
             return lambda queues: selector(queues, first)
         assert order_by is not None
         return by_hash(order_by)
+
+    def _is_small(self, message: Message) -> bool:
+        """Whether it may travel with others; what is large is compressed, which batches are not."""
+        is_large = isinstance(message.body, bytes) and len(message.body) >= self.settings.compress_msg_body_over_howmuch
+        return not is_large and Batching.takes(message)
 
     async def _send_batch(self, messages: list[Message], parts: list[BatchPart], choice: Selector | None) -> SendResult:
         if len(messages) == 1:

@@ -1,6 +1,7 @@
 """Sending one message: to a queue of a good broker, and to another if that fails, as long as time is left."""
 
 import asyncio
+import contextlib
 import logging
 
 from kerolox.client.errors import NoRoute, SendFailed
@@ -70,7 +71,11 @@ class Sender:
             is_latency_heeded=settings.send_latency_fault_enable,
         )
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Returns when what is under way has ended, for which it has the time of a send."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.send_timeout_seconds):
+                await self._in_flight.empty()
         self.publishing.close()
 
     async def send(
