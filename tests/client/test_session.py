@@ -1,5 +1,6 @@
 """A session against real servers."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,18 @@ async def test_tls_is_between_a_session_and_servers(tmp_path: Path) -> None:
         async with session_of(Options(namesrv_addr=server.address, connect_timeout_seconds=1)) as session:
             with pytest.raises(RemotingError):
                 await session.call(server.address, GetKVConfig(namespace="", key="k"))
+
+
+async def test_what_is_to_be_done_after_the_end_is_not_begun(cluster: Cluster) -> None:
+    done: list[int] = []
+
+    async def work() -> None:
+        done.append(1)
+
+    async with session_of(options(cluster)) as session:
+        session.run(work(), "work")
+        await asyncio.sleep(0)
+    session.run(work(), "too late")
+    await asyncio.sleep(0)
+
+    assert done == [1]

@@ -111,6 +111,9 @@ class Session:
 
     def run(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Has work of the session done in the background; what it raises is logged, and it ends with the session."""
+        if self._is_closed:
+            work.close()
+            return
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._work.add(task)
         task.add_done_callback(self._worked)

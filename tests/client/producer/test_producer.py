@@ -262,7 +262,8 @@ async def test_closing_waits_no_longer_than_a_send_may_take(stage: Stage) -> Non
             await until(lambda: a.sent)
 
         with pytest.raises(KeroloxError):
-            await sending
+            async with asyncio.timeout(20):
+                await sending
 
 
 async def test_two_producers_of_one_group_need_two_client_ids(cluster: Cluster) -> None:

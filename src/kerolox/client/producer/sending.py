@@ -63,6 +63,7 @@ class Sender:
         self.publishing = Publishing(session, settings.create_topic_key, settings.default_topic_queue_nums)
         self._frames = SendFrames(self._request)
         self._in_flight = InFlight(settings.sends_in_flight_max)
+        self._is_closed = False
         self.faults = Faults(
             self._probe,
             self._addresses,
@@ -76,6 +77,7 @@ class Sender:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settings.send_timeout_seconds):
                 await self._in_flight.empty()
+        self._is_closed = True
         self.publishing.close()
 
     async def send(
@@ -128,7 +130,7 @@ class Sender:
                 # What never left costs nothing to repeat.
                 if not isinstance(failure, ConnectFailed | NoRoute) or poor is not None:
                     attempts_left -= 1
-                if attempts_left <= 0:
+                if attempts_left <= 0 or self._is_closed:
                     break
                 queues = self.publishing.known(out.topic) or queues
                 queue = self._choose(queues, selector, queue.broker_name)
