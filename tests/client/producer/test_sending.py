@@ -158,6 +158,13 @@ async def test_a_message_for_one_queue_has_all_the_time_there_is(stage: Stage) -
     assert (len(a.sent), len(b.sent)) == (1, 0)
 
 
+async def test_the_error_names_the_topic_as_the_user_knows_it(stage: Stage) -> None:
+    await stage.list_broker("dead", NOBODY)
+    async with producing(stage, namespace="ns") as producer:
+        with pytest.raises(SendFailed, match="topic 'orders' failed"):
+            await producer.send(MESSAGE, timeout_seconds=0.1)
+
+
 async def test_a_broker_that_has_no_address_is_named(stage: Stage) -> None:
     async with stage.broker("a"), producing(stage) as producer:
         with pytest.raises(SendFailed, match="'gone' has no master") as failed:

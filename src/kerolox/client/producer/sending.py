@@ -140,7 +140,7 @@ class Sender:
             failure = error
         if poor is not None:
             return poor
-        raise SendFailed(out.topic, len(brokers), brokers, loop_time() - start, failure) from failure
+        raise self._failed(out, brokers, loop_time() - start, failure) from failure
 
     async def send_oneway(self, out: Outgoing, selector: Selector | None = None) -> None:
         """Puts the message on its way to one broker; whether it arrives is not known."""
@@ -161,7 +161,10 @@ class Sender:
                 raise
             self.hooks.after(sending, None, None)
         except (RemotingError, NoRoute) as error:
-            raise SendFailed(out.topic, len(brokers), brokers, self._loop.time() - start, error) from error
+            raise self._failed(out, brokers, self._loop.time() - start, error) from error
+
+    def _failed(self, out: Outgoing, brokers: list[str], seconds: float, cause: Exception) -> SendFailed:
+        return SendFailed(self._options.unwrap(out.topic), len(brokers), brokers, seconds, cause)
 
     def _choose(self, queues: TopicQueues, selector: Selector | None, last_broker: str | None) -> MessageQueue:
         if selector is not None:
