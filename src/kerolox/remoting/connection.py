@@ -71,7 +71,8 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.limits = limits
         self.remote = "nobody"
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
         # Set with every byte in or out, cleared by whoever watches for silence.
         self.is_active = True
         self.frames_received = 0
@@ -221,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
     def send(self, frame: bytes) -> None:
         """Puts a frame on its way; those of one turn of the loop leave together."""
         if not self._out:
-            loop = asyncio.get_running_loop()
+            loop = self._loop
             if not _received.waiting or _received.loop is not loop:
                 _received.loop, _received.waiting = loop, []
                 loop.call_soon(flush_waiting)

@@ -107,6 +107,7 @@ class Store(Service):
             self.log, self.queues, self.behind, self.arrivals, self._deleted, self._queue_offsets, self._clear_stray
         )
         self._gathered: list[tuple[Draft, Sender]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         # How long senders wait for the next file of the log before they are refused.
         self.patience_seconds: Callable[[], float] = lambda: float("inf")
         # Called when senders have been told, so that what they answer need not wait for its turn.
@@ -262,7 +263,9 @@ class Store(Service):
         if self._is_sync or self._stall is not None:
             self._admit(draft)
         if not self._gathered:
-            asyncio.get_running_loop().call_soon(self._append_gathered)
+            # Asked for once: to ask is a system call.
+            self._loop = self._loop or asyncio.get_running_loop()
+            self._loop.call_soon(self._append_gathered)
         self._gathered.append((draft, sender))
 
     def _admit(self, draft: Draft) -> None:
