@@ -1,0 +1,33 @@
+"""What consumers need of a session: where brokers are, and a way to ask them."""
+
+from typing import Any, Protocol, TypeVar
+
+from kerolox.wire.command import Command
+from kerolox.wire.header import Header, Request
+from kerolox.wire.reply import Reply
+
+A = TypeVar("A", bound=Header)
+
+
+class Addresses(Protocol):
+    def address(self, broker_name: str, broker_id: int = 0) -> str | None:
+        """Returns where a broker is, as far as the known routes say."""
+
+
+class Brokers(Protocol):
+    client_id: str
+
+    @property
+    def routes(self) -> Addresses: ...
+
+    async def call(
+        self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0
+    ) -> Reply[A]: ...
+
+    async def ask(
+        self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0
+    ) -> Command: ...
+
+    async def oneway(
+        self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0
+    ) -> None: ...

@@ -1,0 +1,49 @@
+"""Brokers that answer from a table, and remember what they were asked."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from kerolox.errors import ConnectFailed
+from kerolox.wire.command import Command
+from kerolox.wire.header import Header, Request
+from kerolox.wire.reply import Reply
+
+A = TypeVar("A", bound=Header)
+
+
+class FakeBrokers:
+    """`answers` says what each kind of request gets: a header, or an exception."""
+
+    client_id = "10.0.0.1@1"
+
+    def __init__(self) -> None:
+        self.addresses = {"broker-a": "a:10911", "broker-b": "b:10911"}
+        self.answers: dict[type[Request[Any]], Callable[[Any], Header | Exception | None]] = {}
+        self.asked: list[tuple[str, Request[Any]]] = []
+        self.told: list[tuple[str, Request[Any]]] = []
+
+    @property
+    def routes(self) -> "FakeBrokers":
+        return self
+
+    def address(self, broker_name: str, broker_id: int = 0) -> str | None:
+        return self.addresses.get(broker_name)
+
+    async def call(
+        self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0
+    ) -> Reply[A]:
+        self.asked.append((address, request))
+        answer = self.answers.get(type(request), lambda request: None)(request)
+        if isinstance(answer, Exception):
+            raise answer
+        return Reply(cast("A | None", answer))
+
+    async def ask(
+        self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0
+    ) -> Command:
+        raise ConnectFailed(f"{address} is not asked here")
+
+    async def oneway(
+        self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0
+    ) -> None:
+        self.told.append((address, request))
