@@ -1,0 +1,93 @@
+"""What tests of consumers share: sending, a handler that notes what it gets, and asking how far a group has come."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from kerolox.client.consumer.results import Consumed
+from kerolox.client.messages import Received
+from kerolox.client.session import Session
+from kerolox.errors import QueryNotFound
+from kerolox.message import properties
+from kerolox.testing import Cluster
+from kerolox.wire.headers.messages import SendMessageV2, Sent
+from kerolox.wire.headers.offsets import QueryConsumerOffset
+from tests.client.sessions import options, session_of
+
+
+class Sender:
+    """Sends to brokers directly."""
+
+    def __init__(self, cluster: Cluster, session: Session) -> None:
+        self._cluster = cluster
+        self._session = session
+
+    async def send(
+        self,
+        topic: str,
+        *bodies: bytes,
+        queue_id: int = 0,
+        broker: int = 0,
+        tag: str | None = None,
+        given: dict[str, str] | None = None,
+    ) -> list[Sent]:
+        named = dict(given or ())
+        if tag is not None:
+            named["TAGS"] = tag
+        sent: list[Sent] = []
+        for body in bodies:
+            request = SendMessageV2(
+                producer_group="producers",
+                topic=topic,
+                default_topic="TBW102",
+                default_topic_queue_nums=4,
+                queue_id=queue_id,
+                sys_flag=0,
+                born_timestamp=1_700_000_000_000,
+                flag=0,
+                properties=properties.to_bytes(named).decode(),
+            )
+            reply = await self._session.call(self._cluster.brokers[broker].address, request, body, timeout_seconds=10)
+            sent.append(reply.fields)
+        return sent
+
+    async def committed(self, group: str, topic: str, queue_id: int = 0, broker: int = 0) -> int | None:
+        """Returns what the broker has of a group; its way of guessing where new groups begin is left out."""
+        request = QueryConsumerOffset(consumer_group=group, topic=topic, queue_id=queue_id, set_zero_if_not_found=False)
+        try:
+            return (await self._session.call(self._cluster.brokers[broker].address, request)).fields.offset
+        except QueryNotFound:
+            return None
+
+
+@asynccontextmanager
+async def sender(cluster: Cluster) -> AsyncIterator[Sender]:
+    async with session_of(options(cluster)) as session:
+        yield Sender(cluster, session)
+
+
+class Noted:
+    """A handler that notes its messages, and returns or raises what it is told."""
+
+    def __init__(self, *results: Consumed | Exception | None) -> None:
+        self.messages: list[Received] = []
+        self.calls: list[list[bytes]] = []
+        self._results = list(results)
+
+    async def __call__(self, messages: list[Received]) -> Consumed | None:
+        return self.handle(messages)
+
+    def handle(self, messages: list[Received]) -> Consumed | None:
+        self.messages += messages
+        self.calls.append([message.body for message in messages])
+        result = self._results.pop(0) if self._results else None
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [message.body for message in self.messages]
+
+
+def numbered(count: int, start: int = 0) -> Sequence[bytes]:
+    return [b"%d" % number for number in range(start, start + count)]
