@@ -65,6 +65,15 @@ def test_what_is_in_hand_or_done_is_not_taken_twice() -> None:
     assert filled.count == 3
 
 
+def test_what_was_passed_over_is_committed_with_what_came_before_it() -> None:
+    filled = window(10, 11)
+
+    filled.pass_to(15)
+
+    assert filled.remove(held(10)) == 11
+    assert filled.remove(held(11)) == 15
+
+
 def test_what_was_let_go_once_does_not_count_twice() -> None:
     filled = window(10, 11)
 

@@ -298,7 +298,8 @@ class GroupMember(ABC):
         except KeroloxError as error:
             log.warning("%s is ours, and cannot be read yet: %s", queue, error)
             return
-        self._begin(queue, offset)
+        if queue.topic in self._subscriptions:
+            self._begin(queue, offset)
 
     def _begin(self, queue: MessageQueue, offset: int) -> None:
         log.info("group %s reads %s from offset %d", self._wrapped_group, queue, offset)

@@ -171,10 +171,10 @@ class Reader:
         consumer, window = self._consumer, self.window
         self.next_offset = found.next_offset
         messages = self._received(TagFilter(wanted).of(found.records)) if found.records else []
-        if messages:
-            new = list(window.put(messages))
-            if new:
-                consumer.delivered(self, new)
+        new = window.put(messages)
+        window.pass_to(found.next_offset)
+        if new:
+            consumer.delivered(self, list(new))
         elif not window.count:
             # Nothing of this was for us, and the group has come past it all the same.
             consumer.offsets.advance(self.queue, found.next_offset)

@@ -92,6 +92,8 @@ class Rebalancer:
         is_balanced = True
         for topic in list(self._topics()):
             share = await self._share(topic)
+            if topic not in self._topics():
+                continue
             if share is None or not await self._apply(topic, share):
                 is_balanced = False
         return is_balanced

@@ -60,7 +60,7 @@ class Window(Generic[M]):
 
     @property
     def committable(self) -> int | None:
-        """Where to go on if all stopped now: at the first in hand, or after the last that was; None before any."""
+        """Where to go on if all stopped now: at the first in hand, or after all that came; None before anything did."""
         return self._offsets[0] if self._offsets else self._next
 
     def put(self, messages: Sequence[M]) -> Sequence[M]:
@@ -79,6 +79,11 @@ class Window(Generic[M]):
         self.size += size
         self._next = messages[-1].queue_offset + 1
         return messages
+
+    def pass_to(self, offset: int) -> None:
+        """Notes that nothing else before `offset` will come: the rest was not wanted."""
+        if self._next is None or offset > self._next:
+            self._next = offset
 
     def remove(self, messages: Iterable[M]) -> int | None:
         """Lets go of what was consumed; returns where to go on."""
