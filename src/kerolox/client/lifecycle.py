@@ -23,6 +23,10 @@ class Lifecycle:
     def is_running(self) -> bool:
         return self._state is _State.RUNNING
 
+    @property
+    def is_closed(self) -> bool:
+        return self._state is _State.CLOSED
+
     def begin(self) -> None:
         """A client starts once."""
         if self._state is not _State.NEW:

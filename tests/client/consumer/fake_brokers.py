@@ -33,6 +33,8 @@ class FakeBrokers:
         self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0
     ) -> Reply[A]:
         self.asked.append((address, request))
+        if address not in self.addresses.values():
+            raise ConnectFailed(f"{address} is nowhere")
         answer = self.answers.get(type(request), lambda request: None)(request)
         if isinstance(answer, Exception):
             raise answer

@@ -160,6 +160,15 @@ def test_several_batches_are_committed_together() -> None:
     assert filled.commit() == 13
 
 
+def test_the_first_of_what_was_taken_may_be_committed_alone() -> None:
+    filled = window(10, 11, 12)
+    filled.take(3)
+
+    assert filled.commit(1) == 11
+    filled.give_back()
+    assert offsets_of(filled.take(3)) == [11, 12]
+
+
 def test_only_the_last_batch_may_be_given_back() -> None:
     filled = window(10, 11, 12)
     filled.take(1)

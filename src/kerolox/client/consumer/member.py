@@ -208,7 +208,7 @@ class GroupMember(ABC):
             await self._finish()
             await asyncio.gather(*self._leaving.values(), return_exceptions=True)
             await self._supervisor.__aexit__(None, None, None)
-            await self.offsets.persist(list(self._readers), is_last=True)
+            await self._persist(is_last=True)
             for reader in self._readers.values():
                 reader.window.drop()
             if self.locks is not None:
@@ -298,8 +298,11 @@ class GroupMember(ABC):
         except KeroloxError as error:
             log.warning("%s is ours, and cannot be read yet: %s", queue, error)
             return
-        if queue.topic in self._subscriptions:
+        if self._is_wanted(queue):
             self._begin(queue, offset)
+
+    def _is_wanted(self, queue: MessageQueue) -> bool:
+        return queue.topic in self._subscriptions
 
     def _begin(self, queue: MessageQueue, offset: int) -> None:
         log.info("group %s reads %s from offset %d", self._wrapped_group, queue, offset)
@@ -315,7 +318,7 @@ class GroupMember(ABC):
         self._readers.pop(reader.queue, None)
         reader.window.drop()
         await reader.stop()
-        await self.offsets.persist([reader.queue])
+        await self._persist([reader.queue])
         self.offsets.forget(reader.queue)
         self._start_leaving(reader)
 
@@ -353,8 +356,9 @@ class GroupMember(ABC):
     def _span_max(self) -> int | None:
         return self.membership.consume_concurrently_max_span
 
-    async def _persist(self) -> None:
-        await self.offsets.persist(list(self._readers))
+    async def _persist(self, queues: Collection[MessageQueue] | None = None, *, is_last: bool = False) -> None:
+        """Has it known how far we have come, in all queues or in some."""
+        await self.offsets.persist(list(self._readers) if queues is None else queues, is_last=is_last)
 
     # What readers tell
 

@@ -88,6 +88,7 @@ class Reader:
         "_consumer",
         "_topic",
         "broker_id",
+        "is_paused",
         "last_consume_millis",
         "last_pull_millis",
         "next_offset",
@@ -102,6 +103,8 @@ class Reader:
         self.window: Window[Received] = Window()
         self.next_offset = offset
         self.broker_id = MASTER_ID
+        # What is in hand stays there; for consumers that are asked.
+        self.is_paused = False
         self.last_pull_millis = self.last_consume_millis = consumer.options.clock.millis()
         # Of a message that comes again, its properties say to which topic it was sent.
         self._topic = None if queue.topic.startswith(RETRY_PREFIX) else consumer.options.unwrap(queue.topic)

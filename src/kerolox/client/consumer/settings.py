@@ -114,6 +114,9 @@ class PullKeywords(MembershipKeywords, total=False):
 class PullSettings(Membership):
     """How a pull consumer reads."""
 
+    # Its pulls may be for queues of which no heartbeat speaks.
+    post_subscription_when_pull: bool = True
+
     # Whether what was handed out is committed once more is asked for, every few seconds and at the end.
     auto_commit: bool = True
     # How long `poll` waits if it is not told.

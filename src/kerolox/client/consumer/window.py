@@ -132,10 +132,13 @@ class Window(Generic[M]):
         self._taken += batch
         return batch
 
-    def commit(self) -> int | None:
-        """Lets go of all that was taken; returns where to go on."""
-        taken, self._taken = self._taken, []
-        return self.remove(taken)
+    def commit(self, count: int | None = None) -> int | None:
+        """Lets go of the first `count` that were taken, or all; returns where to go on."""
+        if count is None:
+            done, self._taken = self._taken, []
+        else:
+            done, self._taken = self._taken[:count], self._taken[count:]
+        return self.remove(done)
 
     def give_back(self, count: int | None = None) -> None:
         """Has the last `count` that were taken, or all, come again."""

@@ -1,0 +1,265 @@
+"""The pull consumer."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Unpack
+
+import pytest
+
+from kerolox.client.consumer.positions import ConsumeFrom
+from kerolox.client.consumer.pull import PullConsumer
+from kerolox.client.consumer.settings import PullKeywords
+from kerolox.client.consumer.subscriptions import Expression
+from kerolox.client.errors import ClientError, WrongState
+from kerolox.client.messages import Received
+from kerolox.errors import TopicNotFound
+from kerolox.runtime.clock import ManualClock
+from kerolox.testing import Cluster
+from kerolox.wire.bodies.queues import MessageQueue
+from tests.client.consumer.consumers import numbered, sender
+from tests.client.sessions import until
+
+
+def consumer(
+    cluster: Cluster, topics: dict[str, Expression] | tuple[str, ...] = (), **keywords: Unpack[PullKeywords]
+) -> PullConsumer:
+    merged: PullKeywords = {
+        "namesrv_addr": cluster.namesrv_addr,
+        "client_ip": "127.0.0.1",
+        "consume_from": ConsumeFrom.FIRST_OFFSET,
+        **keywords,
+    }
+    return PullConsumer("group", topics=topics, **merged)
+
+
+QUEUE = MessageQueue("broker-a", 0, "orders")
+
+
+async def test_messages_come_one_after_the_other_and_are_committed_as_they_are_left_behind(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(10))
+        bodies: list[bytes] = []
+        async with consumer(cluster, ("orders",)) as pull:
+            async for message in pull:
+                bodies.append(message.body)
+                if len(bodies) == 6:
+                    break
+
+        assert bodies == numbered(6)
+        assert await brokers.committed("group", "orders") == 6
+
+
+async def test_a_message_that_was_not_survived_comes_again(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(10))
+
+        async def fail_at_three() -> None:
+            async with consumer(cluster, ("orders",)) as pull:
+                async for message in pull:
+                    if message.body == b"3":
+                        raise ValueError("three")
+
+        with pytest.raises(ValueError, match="three"):
+            await fail_at_three()
+        assert await brokers.committed("group", "orders") == 3
+
+
+async def test_the_iteration_ends_when_the_consumer_is_closed(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", b"body")
+        pull = consumer(cluster, ("orders",))
+        await pull.start()
+        bodies: list[bytes] = []
+
+        async def iterate() -> None:
+            async for message in pull:
+                bodies[:] = [message.body]
+
+        iterating = asyncio.create_task(iterate())
+        await until(lambda: bodies)
+        await pull.close()
+        await iterating
+
+
+async def test_poll_gives_what_there_is_and_counts_it_as_consumed_when_asked_again(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(10))
+        async with consumer(cluster, ("orders",), auto_commit=False) as pull:
+            first = await pull.poll(4, timeout_seconds=10)
+            assert [message.body for message in first] == numbered(4)
+            assert 4 not in pull.status("orders").values()
+
+            second = await pull.poll(4, timeout_seconds=10)
+            assert [message.body for message in second] == numbered(4, start=4)
+            assert 4 in pull.status("orders").values()
+
+            await pull.commit()
+            assert await pull.committed(QUEUE) == 8
+
+        assert await brokers.committed("group", "orders") == 8
+
+
+async def test_without_auto_commit_nothing_is_committed_unasked(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(3))
+        async with consumer(cluster, ("orders",), auto_commit=False) as pull:
+            await pull.poll(timeout_seconds=10)
+            await pull.poll(timeout_seconds=0)
+
+        assert await brokers.committed("group", "orders") is None
+
+
+async def test_with_auto_commit_it_is_committed_every_five_seconds(cluster: Cluster) -> None:
+    clock = ManualClock()
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(3))
+        async with consumer(cluster, ("orders",), clock=clock) as pull:
+            polled: list[Received] = []
+            await until(lambda: QUEUE in pull.assigned)
+            while len(polled) < 3:
+                polled += await pull.poll(timeout_seconds=0)
+                await asyncio.sleep(0)
+            await pull.poll(timeout_seconds=0)
+            await clock.advance(5)
+            for _ in range(1000):
+                if await brokers.committed("group", "orders") == 3:
+                    break
+            assert await brokers.committed("group", "orders") == 3
+
+
+async def test_poll_waits_and_gives_nothing_if_nothing_comes(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers, consumer(cluster, ("orders",)) as pull:
+        assert await pull.poll(timeout_seconds=0.01) == []
+
+        waiting = asyncio.create_task(pull.poll(timeout_seconds=10))
+        await brokers.send("orders", b"body")
+
+        assert [message.body for message in await waiting] == [b"body"]
+
+
+async def test_members_of_a_group_share(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        for queue_id in range(4):
+            await brokers.send("orders", b"%d" % queue_id, queue_id=queue_id)
+        async with consumer(cluster, ("orders",)) as first, consumer(cluster, ("orders",)) as second:
+            await until(lambda: len(first.assigned) == len(second.assigned) == 2)
+
+            bodies: set[bytes] = set()
+            while len(bodies) < 4:
+                for pull in (first, second):
+                    bodies |= {message.body for message in await pull.poll(timeout_seconds=0.01)}
+
+
+async def test_what_an_iteration_did_not_come_to_may_be_polled(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(5))
+        async with consumer(cluster, ("orders",)) as pull:
+            assert (await anext(pull)).body == b"0"
+            assert (await anext(pull)).body == b"1"
+
+            assert [message.body for message in await pull.poll()] == [b"2", b"3", b"4"]
+
+        assert await brokers.committed("group", "orders") == 5
+
+
+async def test_queues_take_turns(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        for queue_id in range(4):
+            await brokers.send("orders", *[b"%d" % queue_id] * 50, queue_id=queue_id)
+        async with consumer(cluster, ("orders",)) as pull:
+            await until(lambda: pull.statistics.of("orders").pulled == 200)
+
+            polled = [{message.body for message in await pull.poll(10)} for _ in range(4)]
+
+        assert len(set.union(*polled)) > 1
+
+
+async def test_a_consumer_may_be_told_what_to_read(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(3), queue_id=0)
+        await brokers.send("orders", b"other", queue_id=1)
+        async with consumer(cluster) as pull:
+            assert len(await pull.queues("orders")) == 4
+
+            await pull.assign([QUEUE])
+            assert [message.body for message in await pull.poll(timeout_seconds=10)] == numbered(3)
+
+            other = MessageQueue("broker-a", 1, "orders")
+            await pull.assign([other])
+            assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"other"]
+            assert pull.assigned == [other]
+            with pytest.raises(ClientError, match="not read"):
+                await pull.seek(QUEUE, 0)
+
+
+async def test_only_wanted_tags_come_of_what_it_is_told_to_read(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", b"a", tag="TagA")
+        await brokers.send("orders", b"b", tag="TagB")
+        async with consumer(cluster) as pull:
+            await pull.assign([QUEUE], "TagB")
+            assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"b"]
+
+
+async def test_one_can_go_anywhere_in_a_queue(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(5))
+        async with consumer(cluster) as pull:
+            await pull.assign([QUEUE])
+
+            await pull.seek(QUEUE, 3)
+            assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"3", b"4"]
+            await pull.seek_to_begin(QUEUE)
+            assert [message.body for message in await pull.poll(2, timeout_seconds=10)] == [b"0", b"1"]
+            await pull.seek_to_end(QUEUE)
+            assert await pull.poll(timeout_seconds=0.05) == []
+            assert await pull.offset_at(QUEUE, datetime.now(UTC) - timedelta(hours=1)) == 0
+            assert (await pull.min_offset(QUEUE), await pull.max_offset(QUEUE)) == (0, 5)
+            with pytest.raises(ClientError, match="begins at 0 and ends at 5"):
+                await pull.seek(QUEUE, 6)
+        assert await brokers.committed("group", "orders") == 5
+
+
+async def test_offsets_may_be_committed_one_by_one(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(5))
+        async with consumer(cluster, auto_commit=False) as pull:
+            await pull.assign([QUEUE])
+            await pull.commit({QUEUE: 2})
+
+            assert await pull.committed(QUEUE) == 2
+
+
+async def test_a_paused_queue_gives_nothing(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", b"body")
+        async with consumer(cluster) as pull:
+            await pull.assign([QUEUE])
+            pull.pause(QUEUE)
+            await until(lambda: pull.statistics.of("orders").pulled == 1)
+            assert await pull.poll(timeout_seconds=0.01) == []
+
+            pull.resume()
+
+            assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"body"]
+
+
+async def test_what_makes_no_sense_is_refused(cluster: Cluster) -> None:
+    pull = consumer(cluster, ("orders",))
+    with pytest.raises(WrongState, match="has not been started"):
+        await pull.poll()
+    with pytest.raises(WrongState, match="has not been started"):
+        await anext(pull)
+    async with pull:
+        with pytest.raises(WrongState, match="shares topics"):
+            await pull.assign([QUEUE])
+        with pytest.raises(TopicNotFound):
+            await pull.queues("nowhere")
+    with pytest.raises(WrongState, match="has been closed"):
+        await pull.poll()
+
+    async with sender(cluster) as brokers, consumer(cluster) as told:
+        await brokers.send("orders", b"body")
+        await told.assign([QUEUE])
+        with pytest.raises(WrongState, match="cannot share"):
+            await told.subscribe("orders")
