@@ -1,4 +1,4 @@
-"""What users may hang into sending: told before each message leaves, and when it is known what became of it."""
+"""What users may hang into sending and consuming: told before it is done, and when it is known what became of it."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -6,8 +6,9 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from kerolox.client.messages import Message, SendResult
+from kerolox.client.messages import Message, Received, SendResult
 from kerolox.message import names
+from kerolox.wire.bodies.queues import MessageQueue
 
 
 class MessageType(IntEnum):
@@ -43,6 +44,25 @@ class SendHook(Protocol):
     def before_send(self, sending: Sending) -> None: ...
 
     def after_send(self, sending: Sending) -> None: ...
+
+
+class Consuming(msgspec.Struct, eq=False):
+    """One call of a handler. `error` is set if it raised."""
+
+    consumer_group: str
+    queue: MessageQueue
+    messages: Sequence[Received]
+    started_millis: int
+    # Of all messages together; 0 before it is over.
+    seconds: float = 0.0
+    is_success: bool = False
+    error: Exception | None = None
+
+
+class ConsumeHook(Protocol):
+    """Told on the event loop, and not to wait in. What it raises is logged."""
+
+    def after_consume(self, consuming: Consuming) -> None: ...
 
 
 def message_type(message: Message) -> MessageType:

@@ -1,6 +1,7 @@
 """The push consumer: messages come to a handler, as many at once as it can take."""
 
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Unpack
 
@@ -16,9 +17,11 @@ from kerolox.client.consumer.retry import RECONSUME_TIMES_MAX, UNLIMITED, Retrie
 from kerolox.client.consumer.settings import PushKeywords, PushSettings, parted
 from kerolox.client.consumer.subscriptions import Expression, expressions
 from kerolox.client.consumer.window import Window
+from kerolox.client.hooks import ConsumeHook, Consuming
 from kerolox.client.members import DirectResult
 from kerolox.client.messages import Received
 from kerolox.client.options import Options
+from kerolox.client.tracing import Tracing
 from kerolox.client.waiting import first_of
 from kerolox.runtime.service import Periodic, Service
 
@@ -57,6 +60,8 @@ class PushConsumer(GroupMember):
         super().__init__(group, expressions(topics), shared, self.settings)
         self._handler = handler
         self._consumption: Concurrent | Orderly
+        self._hooks: list[ConsumeHook] = list(self.settings.hooks)
+        self._tracing: Tracing | None = None
 
     @property
     def is_orderly(self) -> bool:
@@ -67,6 +72,14 @@ class PushConsumer(GroupMember):
         return self.settings.consume_thread_max
 
     # Its life
+
+    async def _join(self) -> None:
+        if self.settings.enable_trace:
+            tracing = Tracing(topic=self.settings.trace_topic, name=f"{self.group}-CONSUME", options=self.options)
+            await tracing.start()
+            self._tracing = tracing
+            self._hooks.append(tracing)
+        await super()._join()
 
     def _services(self) -> list[Service]:
         settings, clock = self.settings, self.options.clock
@@ -142,6 +155,8 @@ class PushConsumer(GroupMember):
     async def _leave(self) -> None:
         if hasattr(self, "_consumption"):
             await self._consumption.close()
+        if self._tracing is not None:
+            await self._tracing.close()
         await super()._leave()
 
     def suspend(self) -> None:
@@ -177,6 +192,25 @@ class PushConsumer(GroupMember):
             counts.consumed += len(job.messages)
         else:
             counts.failed += len(job.messages)
+        if self._hooks:
+            self._tell_hooks(job)
+
+    def _tell_hooks(self, job: Job) -> None:
+        seconds = job.finished_at - job.started_at
+        consuming = Consuming(
+            self._wrapped_group,
+            job.queue,
+            job.messages,
+            self.options.clock.millis() - int((time.monotonic() - job.started_at) * 1000),
+            seconds,
+            job.consumed.is_success,
+            job.error,
+        )
+        for hook in self._hooks:
+            try:
+                hook.after_consume(consuming)
+            except Exception:
+                log.exception("a hook failed after consuming")
 
     # For operators
 

@@ -1,6 +1,7 @@
 """How consumers read and consume: what can be set, under Java's names with units, and with Java's defaults."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +11,9 @@ from kerolox.client.consumer.offsets import LOCAL_DIRECTORY
 from kerolox.client.consumer.positions import ConsumeFrom
 from kerolox.client.consumer.rebalance import MessageModel
 from kerolox.client.consumer.strategies import AVERAGELY, Strategy
+from kerolox.client.hooks import ConsumeHook
 from kerolox.client.options import Options, Shared, options_of
+from kerolox.client.trace import TRACE_TOPIC
 from kerolox.errors import ConfigurationError
 
 
@@ -74,6 +77,9 @@ class PushKeywords(MembershipKeywords, total=False):
     auto_commit: bool
     consume_timeout_minutes: float
     await_termination_seconds: float
+    enable_trace: bool
+    trace_topic: str
+    hooks: Sequence[ConsumeHook]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +102,10 @@ class PushSettings(Membership):
     consume_timeout_minutes: float = 15.0
     # How long closing waits for what is in hand.
     await_termination_seconds: float = 20.0
+    # Whether it is written down, for Java's tools to read, who consumed what and when.
+    enable_trace: bool = False
+    trace_topic: str = TRACE_TOPIC
+    hooks: Sequence[ConsumeHook] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
