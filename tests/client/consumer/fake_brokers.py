@@ -21,13 +21,16 @@ class FakeBrokers:
         self.answers: dict[type[Request[Any]], Callable[[Any], Header | Exception | None]] = {}
         self.asked: list[tuple[str, Request[Any]]] = []
         self.told: list[tuple[str, Request[Any]]] = []
+        # What `ask` gets, one after the other.
+        self.commands: list[Command] = []
+        self.slaves: dict[tuple[str, int], str] = {}
 
     @property
     def routes(self) -> "FakeBrokers":
         return self
 
     def address(self, broker_name: str, broker_id: int = 0) -> str | None:
-        return self.addresses.get(broker_name)
+        return self.slaves.get((broker_name, broker_id)) if broker_id else self.addresses.get(broker_name)
 
     async def call(
         self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0
@@ -43,7 +46,10 @@ class FakeBrokers:
     async def ask(
         self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0
     ) -> Command:
-        raise ConnectFailed(f"{address} is not asked here")
+        self.asked.append((address, request))
+        if not self.commands:
+            raise ConnectFailed(f"{address} is nowhere")
+        return self.commands.pop(0)
 
     async def oneway(
         self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0

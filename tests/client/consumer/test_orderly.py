@@ -192,3 +192,19 @@ async def test_a_lost_lock_gives_the_queue_up_and_asks_for_it_again(cluster: Clu
             await until(lambda: set(push.assigned) == queues)
             await brokers.send("orders", b"next")
             await until(lambda: noted.bodies[-1] == b"next")
+
+
+async def test_a_handler_that_never_ends_does_not_keep_its_consumer_from_closing(cluster: Cluster) -> None:
+    begun: list[Received] = []
+
+    async def hang(messages: list[Received]) -> None:
+        begun.extend(messages)
+        await asyncio.Event().wait()
+
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", b"body")
+        async with orderly(cluster, hang, await_termination_seconds=0.05) as push:
+            await until(lambda: begun)
+            await push.unsubscribe("orders")
+
+        assert await brokers.committed("group", "orders") in (None, 0)

@@ -96,11 +96,16 @@ class TaskWorkers(Workers):
         self._loop = asyncio.get_running_loop()
         self._count = count
         self._tasks: list[asyncio.Task[None]] = []
+        # All tasks together leave the loop to others at this time.
+        self._hold_until = 0.0
+        self._is_turn_due = False
 
     def submit(self, jobs: Sequence[Job]) -> None:
         self._ready.extend(jobs)
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._work(), name=f"consume {number}") for number in range(self._count)]
+        if len(self._idle) == self._count:
+            self._begin_turn()
         self._wake()
 
     def _wake(self) -> None:
@@ -111,16 +116,24 @@ class TaskWorkers(Workers):
                 self._is_waking = True
                 idle.set_result(None)
 
+    def _begin_turn(self) -> None:
+        self._hold_until = self._loop.time() + _HOLD_SECONDS
+        self._is_turn_due = False
+
     async def _work(self) -> None:
         ready, loop = self._ready, self._loop
-        resumed = loop.time()
         while True:
             if not ready:
                 idle = loop.create_future()
                 self._idle.append(idle)
                 await idle
                 self._is_waking = False
-                resumed = loop.time()
+                continue
+            if loop.time() > self._hold_until:
+                if not self._is_turn_due:
+                    self._is_turn_due = True
+                    loop.call_soon(self._begin_turn)
+                await asyncio.sleep(0)
                 continue
             job = ready.popleft()
             if job.window.is_dropped:
@@ -129,9 +142,6 @@ class TaskWorkers(Workers):
                 self._wake()
             await self.call(job)
             self._done(job)
-            if loop.time() - resumed > _HOLD_SECONDS:
-                await asyncio.sleep(0)
-                resumed = loop.time()
 
     async def call(self, job: Job) -> None:
         job.started_at = time.monotonic()

@@ -65,6 +65,8 @@ class Orderly:
         self.workers = workers(handler, count, observe)
         self._turns = asyncio.Semaphore(count)
         self._lines: dict[Window[Received], _Line] = {}
+        # Of queues that were given up, as long as the handler has something of them.
+        self._ending: set[asyncio.Task[None]] = set()
 
     def begin(self, queue: MessageQueue, window: Window[Received]) -> None:
         line = self._lines[window] = _Line()
@@ -79,7 +81,9 @@ class Orderly:
         if line is None or line.task is None:
             return
         line.filled.set()
+        self._ending.add(line.task)
         await asyncio.wait([line.task])
+        self._ending.discard(line.task)
 
     def give_up_expired(self, timeout_seconds: float) -> None:
         """In order nothing can be given up: what comes after it has to wait."""
@@ -145,7 +149,7 @@ class Orderly:
         await first_of(self._clock.sleep(seconds), window.shrink())
 
     async def close(self) -> None:
-        tasks = [line.task for line in self._lines.values() if line.task is not None]
+        tasks = [*self._ending, *(line.task for line in self._lines.values() if line.task is not None)]
         self._lines.clear()
         for task in tasks:
             task.cancel()
