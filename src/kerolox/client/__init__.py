@@ -2,14 +2,27 @@
 
 async with Producer("shop", namesrv_addr="127.0.0.1:9876") as producer:
     await producer.send(Message("orders", b"..."))
+
+async with PushConsumer("billing", handle, topics="orders", namesrv_addr="127.0.0.1:9876") as consumer:
+    await consumer.closed()
 """
 
+from kerolox.client.consumer import strategies
+from kerolox.client.consumer.positions import ConsumeFrom
+from kerolox.client.consumer.pull import PullConsumer
+from kerolox.client.consumer.push import PushConsumer
+from kerolox.client.consumer.rebalance import MessageModel
+from kerolox.client.consumer.results import Consumed
+from kerolox.client.consumer.simple import SimpleConsumer
+from kerolox.client.consumer.strategies import Strategy
+from kerolox.client.consumer.subscriptions import Sql92
 from kerolox.client.errors import ClientError, GroupTaken, NoRoute, RequestTimeout, SendFailed, WrongState
-from kerolox.client.hooks import MessageType, SendHook, Sending
+from kerolox.client.hooks import ConsumeHook, Consuming, MessageType, SendHook, Sending
 from kerolox.client.messages import Message, Received, SendResult, SendStatus
 from kerolox.client.options import Options
 from kerolox.client.producer.producer import Producer
 from kerolox.client.producer.transactions import Decision, TransactionProducer, TransactionResult
+from kerolox.client.tracing import Tracing
 from kerolox.errors import KeroloxError, TopicNotFound
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.sysflag import CompressionType
@@ -18,16 +31,23 @@ from kerolox.wire.bodies.queues import MessageQueue
 __all__ = [
     "ClientError",
     "CompressionType",
+    "ConsumeFrom",
+    "ConsumeHook",
+    "Consumed",
+    "Consuming",
     "Decision",
     "GroupTaken",
     "KeroloxError",
     "Message",
     "MessageIllegal",
+    "MessageModel",
     "MessageQueue",
     "MessageType",
     "NoRoute",
     "Options",
     "Producer",
+    "PullConsumer",
+    "PushConsumer",
     "Received",
     "RequestTimeout",
     "SendFailed",
@@ -35,8 +55,13 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "Sending",
+    "SimpleConsumer",
+    "Sql92",
+    "Strategy",
     "TopicNotFound",
+    "Tracing",
     "TransactionProducer",
     "TransactionResult",
     "WrongState",
+    "strategies",
 ]
