@@ -10,7 +10,8 @@ from kerolox.client.consumer.results import Consumed
 from kerolox.client.hooks import Consuming
 from kerolox.client.messages import Message, Received
 from kerolox.client.producer.producer import Producer
-from kerolox.client.trace import Pub, Record, SubAfter, SubBefore
+from kerolox.client.producer.transactions import Decision, TransactionProducer
+from kerolox.client.trace import EndTransaction, Pub, Record, SubAfter, SubBefore
 from kerolox.client.tracing import Tracing
 from kerolox.testing import Cluster
 from tests.client.consumer.consumers import Noted, sender
@@ -139,3 +140,25 @@ async def test_a_hook_is_told_of_each_call_and_its_failure_disturbs_nobody(
     (told,) = hook.told
     assert (told.consumer_group, told.is_success, str(told.error)) == ("group", False, "broken")
     assert "a hook that fails" in caplog.text
+
+
+async def test_how_a_transaction_ended_is_traced(cluster: Cluster) -> None:
+    async def commit(message: Message) -> Decision:
+        return Decision.COMMIT
+
+    async def unknown(message: Received) -> Decision:
+        return Decision.UNKNOWN
+
+    async with (
+        Tracing(options=options(cluster)) as tracing,
+        TransactionProducer("shop", unknown, options=options(cluster), hooks=[tracing]) as producer,
+    ):
+        await producer.send_in_transaction(Message("orders", b"body", tag="TagA"), commit)
+
+    (message,) = await traced(cluster, 2)
+    half, ended = records(message)
+    assert isinstance(half, Pub)
+    assert half.message_type == trace.TRANSACTION_HALF
+    assert isinstance(ended, EndTransaction)
+    assert (ended.topic, ended.tags, ended.message_id) == ("orders", "TagA", half.message_id)
+    assert (ended.transaction_state, ended.is_from_check) == ("COMMIT_MESSAGE", False)

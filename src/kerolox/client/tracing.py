@@ -4,12 +4,12 @@ import itertools
 from typing import Self, Unpack
 
 from kerolox.client import trace
-from kerolox.client.hooks import Consuming, Sending
+from kerolox.client.hooks import Consuming, EndedTransaction, Sending
 from kerolox.client.lifecycle import Lifecycle
 from kerolox.client.messages import Received, SendStatus
 from kerolox.client.options import Options, Shared, options_of
 from kerolox.client.producer.producer import Producer
-from kerolox.client.trace import GROUP_PREFIX, TRACE_TOPIC, Pub, SubAfter, SubBefore, Traces
+from kerolox.client.trace import GROUP_PREFIX, TRACE_TOPIC, EndTransaction, Pub, SubAfter, SubBefore, Traces
 from kerolox.message import hosts, names
 from kerolox.message.ids import UniqueIds
 
@@ -96,6 +96,23 @@ class Tracing:
                     is_success=result.status is SendStatus.OK,
                 )
             )
+
+    def after_end(self, ended: EndedTransaction) -> None:
+        self._traces.add(
+            EndTransaction(
+                timestamp=ended.ended_millis,
+                region_id=_DEFAULT_REGION,
+                group=self._options.unwrap(ended.producer_group),
+                topic=ended.topic,
+                message_id=ended.message_id,
+                tags=ended.tags,
+                keys=" ".join(ended.keys) or None,
+                store_host=ended.broker_address,
+                transaction_id=ended.transaction_id,
+                transaction_state=ended.state,
+                is_from_check=ended.is_from_check,
+            )
+        )
 
     # For consumers
 
