@@ -1,0 +1,293 @@
+"""Our consumers with Apache's servers, beside a consumer of Apache's, and what Apache's tools see of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kerolox.client import (
+    Consumed,
+    ConsumeFrom,
+    Message,
+    MessageModel,
+    MessageQueue,
+    Options,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    Received,
+    SimpleConsumer,
+    Sql92,
+    trace,
+)
+from tests.apache import VERSIONS, servers
+from tests.apache.processes import Process, run_java
+from tests.apache.requirements import require_java
+from tests.compat.table import Part, Table
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
+
+# Two busy cores make a Java broker slow to warm up.
+PATIENT_SECONDS = 60.0
+SETTINGS = {"enablePropertyFilter": "true", "traceTopicEnable": "true"}
+
+Apache = tuple[str, Options]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def server(request: pytest.FixtureRequest) -> Iterator[tuple[str, Process]]:
+    require_java()
+    with ExitStack() as stack:
+        name_server = stack.enter_context(servers.name_server(request.param))
+        stack.enter_context(servers.broker(request.param, name_server.address, properties=SETTINGS))
+        yield request.param, name_server
+
+
+@pytest.fixture
+def apache(server: tuple[str, Process]) -> Apache:
+    """A version, and options for a client of its servers."""
+    return server[0], Options(namesrv_addr=server[1].address)
+
+
+def another(options: Options) -> Options:
+    return Options(namesrv_addr=options.namesrv_addr)
+
+
+async def send(options: Options, *messages: Message) -> None:
+    async with Producer("shop", options=another(options), send_timeout_seconds=PATIENT_SECONDS) as producer:
+        async with asyncio.timeout(PATIENT_SECONDS):
+            await _until_served(producer)
+        for message in messages:
+            await producer.send(message, order_by=0)
+
+
+async def _until_served(producer: Producer) -> None:
+    """A broker that has begun to answer may not have been heard of by its NameServer."""
+    while await producer._session.routes.refresh("TBW102") is None:
+        await asyncio.sleep(0.1)
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENT_SECONDS):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def test_what_is_pushed_is_consumed_and_what_fails_comes_again(apache: Apache, table: Table) -> None:
+    version, options = apache
+    calls: list[tuple[bytes, int]] = []
+
+    async def handle(messages: list[Received]) -> Consumed | None:
+        (message,) = messages
+        calls.append((message.body, message.reconsume_times))
+        return Consumed.later(delay_level=1) if calls == [(b"bad", 0)] else None
+
+    with table.row(Part.OUR_CLIENT, "consumes, has a message come again, goes on where it was", version):
+        await send(options, Message("pushed", b"bad"), Message("pushed", b"good"))
+        first = ConsumeFrom.FIRST_OFFSET
+        async with PushConsumer("pushers", handle, topics="pushed", consume_from=first, options=another(options)):
+            await until(lambda: len(calls) == 3)
+        await send(options, Message("pushed", b"later"))
+        async with PushConsumer("pushers", handle, topics="pushed", consume_from=first, options=another(options)):
+            await until(lambda: len(calls) == 4)
+
+    assert calls == [(b"bad", 0), (b"good", 0), (b"bad", 1), (b"later", 0)]
+
+
+async def test_tags_and_expressions_select(apache: Apache, table: Table) -> None:
+    version, options = apache
+    with table.row(Part.OUR_CLIENT, "selects by tags and by SQL92", version):
+        await send(
+            options,
+            Message("chosen", b"a", tag="TagA", properties={"price": "5"}),
+            Message("chosen", b"b", tag="TagB", properties={"price": "50"}),
+            Message("chosen", b"c", tag="TagC", properties={"price": "500"}),
+        )
+        for group, wanted, expected in (
+            ("tagged", "TagA || TagC", [b"a", b"c"]),
+            ("priced", Sql92("price > 10"), [b"b", b"c"]),
+        ):
+            bodies: list[bytes] = []
+
+            def handle(messages: list[Received], bodies: list[bytes] = bodies) -> None:
+                bodies.extend(message.body for message in messages)
+
+            async with PushConsumer(
+                group,
+                handle,
+                topics={"chosen": wanted},
+                consume_from=ConsumeFrom.FIRST_OFFSET,
+                options=another(options),
+            ):
+                await until(lambda bodies=bodies: len(bodies) == 2)  # type: ignore[misc]
+            assert sorted(bodies) == expected
+
+
+async def test_order_is_kept_through_failures_and_members(apache: Apache, table: Table) -> None:
+    version, options = apache
+    bodies: list[bytes] = []
+    has_failed = False
+
+    async def handle(messages: list[Received]) -> None:
+        nonlocal has_failed
+        if messages[0].body == b"005" and not has_failed:
+            has_failed = True
+            raise ValueError("not yet")
+        bodies.extend(message.body for message in messages)
+
+    def orderly() -> PushConsumer:
+        return PushConsumer(
+            "orderlies",
+            handle,
+            topics="ordered",
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+            is_orderly=True,
+            suspend_current_queue_seconds=0.1,
+            options=another(options),
+        )
+
+    with table.row(Part.OUR_CLIENT, "consumes in order, with locks on queues", version):
+        await send(options, *(Message("ordered", b"%03d" % number) for number in range(20)))
+        async with orderly() as first, orderly() as second:
+            await until(lambda: len(bodies) >= 20)
+            await until(lambda: first.assigned and second.assigned)
+    assert list(dict.fromkeys(bodies)) == [b"%03d" % number for number in range(20)]
+
+
+async def test_each_reads_all_where_it_is_broadcast(apache: Apache, table: Table, tmp_path: Path) -> None:
+    version, options = apache
+    bodies: list[bytes] = []
+
+    async def handle(messages: list[Received]) -> None:
+        bodies.extend(message.body for message in messages)
+
+    def broadcasting() -> PushConsumer:
+        return PushConsumer(
+            "broadcasters",
+            handle,
+            topics="broadcast",
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+            message_model=MessageModel.BROADCASTING,
+            local_offset_store_dir=tmp_path,
+            options=another(options),
+        )
+
+    with table.row(Part.OUR_CLIENT, "broadcasts", version):
+        await send(options, Message("broadcast", b"to all"))
+        async with broadcasting(), broadcasting():
+            await until(lambda: bodies == [b"to all"] * 2)
+
+
+async def test_one_may_pull_from_anywhere(apache: Apache, table: Table) -> None:
+    version, options = apache
+    with table.row(Part.OUR_CLIENT, "pulls by assignment and by subscription, seeks, commits", version):
+        await send(options, *(Message("pulled", b"%d" % number) for number in range(10)))
+        async with PullConsumer("pullers", options=another(options)) as pull:
+            queues: dict[MessageQueue, int] = {
+                queue: await pull.max_offset(queue) for queue in await pull.queues("pulled")
+            }
+            queue = max(queues, key=lambda queue: queues[queue])
+            await pull.assign([queue])
+            await pull.seek(queue, 4)
+            assert [message.body for message in await pull.poll(3, timeout_seconds=PATIENT_SECONDS)] == [
+                b"4",
+                b"5",
+                b"6",
+            ]
+            await pull.commit()
+            assert await pull.committed(queue) == 7
+        async with PullConsumer("pullers", topics="pulled", options=another(options)) as pull:
+            async with asyncio.timeout(PATIENT_SECONDS):
+                bodies = [(await anext(pull)).body for _ in range(3)]
+            assert bodies == [b"7", b"8", b"9"]
+
+
+async def test_messages_are_popped_and_acknowledged(apache: Apache, table: Table) -> None:
+    version, options = apache
+    if version.startswith("4."):
+        pytest.skip("popping came with 5.0")
+    with table.row(Part.OUR_CLIENT, "pops, acknowledges, renews, has messages come again", version):
+        await send(options, Message("popped", b"lost"), Message("popped", b"done"))
+        async with SimpleConsumer(
+            "poppers", topics="popped", consume_from=ConsumeFrom.FIRST_OFFSET, options=another(options)
+        ) as simple:
+            taken: list[Received] = []
+            async with asyncio.timeout(PATIENT_SECONDS):
+                while len(taken) < 2:
+                    taken += await simple.receive(invisible_seconds=30, wait_seconds=5)
+            lost, done = sorted(taken, key=lambda message: message.body, reverse=True)
+            await simple.ack(done)
+            await simple.change_invisible(lost, 10)
+            async with asyncio.timeout(2 * PATIENT_SECONDS):
+                while not (again := await simple.receive(wait_seconds=10)):
+                    pass
+            assert [(message.body, message.reconsume_times) for message in again] == [(b"lost", 1)]
+            await simple.ack(*again)
+
+
+async def test_a_group_may_have_members_of_both(apache: Apache, server: tuple[str, Process], table: Table) -> None:
+    version, options = apache
+    bodies: list[bytes] = []
+
+    async def handle(messages: list[Received]) -> None:
+        bodies.extend(message.body for message in messages)
+
+    with table.row(Part.OUR_CLIENT, "shares a group with a Java consumer", version):
+        await send(options, Message("shared", b"before"))
+        async with PushConsumer(
+            "sharers", handle, topics="shared", consume_from=ConsumeFrom.FIRST_OFFSET, options=another(options)
+        ) as push:
+            await until(lambda: bodies == [b"before"])
+            java = asyncio.create_task(
+                asyncio.to_thread(run_java, version, "Consume.java", server[1].address, "shared", "sharers", "20", "60")
+            )
+            own = lambda: [queue for queue in push.assigned if queue.topic == "shared"]  # noqa: E731
+            await until(lambda: len(own()) == 2)
+            async with Producer("shop", options=another(options), send_timeout_seconds=PATIENT_SECONDS) as producer:
+                for number in range(40):
+                    await producer.send(Message("shared", b"%02d" % number), order_by=number)
+                completed = await java
+            theirs = [line.encode() for line in completed.stdout.splitlines()[:-1]]
+            # When the other has left, all is ours again.
+            await until(lambda: len(own()) == 4)
+            await until(lambda: set(bodies) | set(theirs) == {b"before", *(b"%02d" % number for number in range(40))})
+
+
+async def test_traces_lie_where_tools_look_for_them(apache: Apache, table: Table) -> None:
+    version, options = apache
+    started = int(time.time() * 1000)
+    with table.row(Part.OUR_CLIENT, "traces what it consumes", version):
+        await send(options, Message("traced", b"body", keys=("key-1",)))
+        seen: list[Received] = []
+
+        async def handle(messages: list[Received]) -> None:
+            seen.extend(messages)
+
+        async with PushConsumer(
+            "tracers",
+            handle,
+            topics="traced",
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+            enable_trace=True,
+            options=another(options),
+        ):
+            await until(lambda: seen)
+        async with PullConsumer(
+            "trace-readers",
+            topics=trace.TRACE_TOPIC,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+            options=another(options),
+        ) as pull:
+            async with asyncio.timeout(PATIENT_SECONDS):
+                message = await anext(pull)
+        before, after = trace.decode(message.body.decode())
+        assert isinstance(before, trace.SubBefore)
+        assert isinstance(after, trace.SubAfter)
+        assert before.message_id == after.message_id == seen[0].message_id
+        assert before.timestamp >= started
+        assert message.keys == [seen[0].message_id, "key-1"]
