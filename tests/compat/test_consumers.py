@@ -23,9 +23,11 @@ from kerolox.client import (
     Received,
     SimpleConsumer,
     Sql92,
+    Tracing,
     trace,
 )
 from tests.apache import VERSIONS, servers
+from tests.apache.admin import mqadmin
 from tests.apache.processes import Process, run_java
 from tests.apache.requirements import require_java
 from tests.compat.table import Part, Table
@@ -291,3 +293,54 @@ async def test_traces_lie_where_tools_look_for_them(apache: Apache, table: Table
         assert before.message_id == after.message_id == seen[0].message_id
         assert before.timestamp >= started
         assert message.keys == [seen[0].message_id, "key-1"]
+
+
+async def test_apaches_tools_see_and_move_them(apache: Apache, server: tuple[str, Process], table: Table) -> None:
+    version, options = apache
+    seen: list[Received] = []
+
+    async def handle(messages: list[Received]) -> None:
+        seen.extend(messages)
+
+    async def tool(*arguments: str) -> str:
+        completed = await asyncio.to_thread(mqadmin, version, *arguments, namesrv=server[1].address)
+        return completed.stdout + completed.stderr
+
+    with table.row(
+        Part.OUR_CLIENT, "is seen by mqadmin: connection, status, direct consumption, resets, traces", version
+    ):
+        async with (
+            Tracing(options=another(options)) as tracing,
+            Producer(
+                "shop", options=another(options), send_timeout_seconds=PATIENT_SECONDS, hooks=[tracing]
+            ) as producer,
+        ):
+            sent = await producer.send(Message("watched", b"body", keys=("key-1",)))
+        mine = another(options)
+        async with PushConsumer(
+            "watched-group",
+            handle,
+            topics="watched",
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+            enable_trace=True,
+            options=mine,
+        ) as push:
+            await until(lambda: seen)
+            assert mine.client_id in await tool("consumerConnection", "-g", "watched-group")
+            status = await tool("consumerStatus", "-g", "watched-group", "-i", mine.client_id)
+            assert "#Consumer Offset#" in status
+            assert "watched" in status
+            topic = () if version.startswith("4.") else ("-t", "watched")
+            direct = await tool(
+                "queryMsgById", "-i", sent.offset_id, "-g", "watched-group", "-d", mine.client_id, *topic
+            )
+            assert "CR_SUCCESS" in direct
+            assert len(seen) == 2
+            await until(lambda: 1 in push.status("watched").values())
+            await push._persist(is_last=True)
+            await tool("resetOffsetByTime", "-g", "watched-group", "-t", "watched", "-s", "1000")
+            await until(lambda: len(seen) == 3)
+        async with asyncio.timeout(PATIENT_SECONDS):
+            while "#" not in (found := await tool("queryMsgTraceById", "-i", sent.message_id)) or "Sub" not in found:
+                await asyncio.sleep(0.5)
+        assert "watched-group" in found
