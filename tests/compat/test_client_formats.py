@@ -1,0 +1,99 @@
+"""What Java's client computes and writes without a server, beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kerolox.client import strategies, trace
+from kerolox.client.consumer.offsets import LocalOffsets, as_java_writes
+from kerolox.wire.bodies.queues import MessageQueue
+from tests.apache import VERSIONS
+from tests.apache.processes import run_java
+from tests.apache.requirements import require_java
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
+
+QUEUES = [MessageQueue(broker, number, "orders") for broker in ("broker-a", "broker-b") for number in range(8)]
+STRATEGIES = {
+    strategy.name: strategy
+    for strategy in (strategies.AVERAGELY, strategies.BY_CIRCLE, strategies.by_consistent_hash())
+}
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def java(request: pytest.FixtureRequest) -> list[tuple[str, str]]:
+    """What it printed: of what kind, and what."""
+    require_java()
+    lines = run_java(request.param, "ClientFormats.java").stdout.splitlines()
+    return [(kind, rest) for kind, _, rest in (line.partition(" ") for line in lines)]
+
+
+def test_queues_are_shared_out_alike(java: list[tuple[str, str]]) -> None:
+    shares = [rest.split(" ") for kind, rest in java if kind == "share"]
+    assert len(shares) == 45
+    for name, count, member, *expected in shares:
+        members = [f"10.0.0.{number}@77#{number * 1000}" for number in range(int(count))]
+
+        share = STRATEGIES[name].allocate(QUEUES, members, member)
+
+        assert [f"{queue.broker_name}:{queue.queue_id}" for queue in share] == expected, (name, count, member)
+
+
+def test_traces_are_written_alike(java: list[tuple[str, str]]) -> None:
+    pub, before, after = (rest.replace("|", "\x01").replace("$", "\x02") for kind, rest in java if kind == "trace")
+
+    assert pub == trace.encode(
+        trace.Pub(
+            timestamp=1700000000000,
+            region_id="DefaultRegion",
+            group="group",
+            topic="orders",
+            message_id="ID",
+            tags="TagA",
+            keys="k1 k2",
+            store_host="127.0.0.1:10911",
+            body_size=5,
+            cost_millis=3,
+            message_type=trace.DELAY,
+            offset_id="OFFSET",
+        )
+    )
+    assert before == trace.encode(
+        trace.SubBefore(
+            timestamp=1700000000000,
+            region_id="DefaultRegion",
+            group="group",
+            request_id="REQUEST",
+            message_id="ID",
+            retry_times=2,
+            keys="k1 k2",
+        )
+    )
+    assert after == trace.encode(
+        trace.SubAfter(
+            request_id="REQUEST",
+            message_id="ID",
+            cost_millis=3,
+            is_success=False,
+            keys="k1 k2",
+            context_code=trace.EXCEPTION,
+            timestamp=1700000000000,
+            group="group",
+        )
+    )
+
+
+async def test_offsets_in_a_file_are_read_and_written_alike(java: list[tuple[str, str]], tmp_path: Path) -> None:
+    (written,) = (rest.replace("~", "\n") for kind, rest in java if kind == "offsets")
+    path = tmp_path / "offsets.json"
+    path.write_text(written)
+    offsets = LocalOffsets(path)
+
+    await offsets.load()
+
+    assert offsets.of_topic("orders") == {QUEUES[3]: 1368}
+    # The newest lays it out differently, and reads either.
+    if "{{" in written:
+        assert as_java_writes({QUEUES[3]: 1368}).decode() == written
