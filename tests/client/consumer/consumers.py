@@ -10,7 +10,7 @@ from kerolox.errors import QueryNotFound
 from kerolox.message import properties
 from kerolox.testing import Cluster
 from kerolox.wire.headers.messages import SendMessageV2, Sent
-from kerolox.wire.headers.offsets import GetMaxOffset, QueryConsumerOffset
+from kerolox.wire.headers.offsets import GetMaxOffset, QueryConsumerOffset, UpdateConsumerOffset
 from tests.client.sessions import options, session_of
 
 
@@ -57,6 +57,10 @@ class Sender:
             return (await self._session.call(self._cluster.brokers[broker].address, request)).fields.offset
         except QueryNotFound:
             return None
+
+    async def commit(self, group: str, topic: str, offset: int, queue_id: int = 0, broker: int = 0) -> None:
+        request = UpdateConsumerOffset(consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset)
+        await self._session.call(self._cluster.brokers[broker].address, request)
 
     async def max_offset(self, topic: str, queue_id: int = 0, broker: int = 0) -> int | None:
         request = GetMaxOffset(topic=topic, queue_id=queue_id)

@@ -230,6 +230,25 @@ async def test_offsets_may_be_committed_one_by_one(cluster: Cluster) -> None:
             assert await pull.committed(QUEUE) == 2
 
 
+@pytest.mark.parametrize("is_told", [True, False], ids=["assigned", "subscribed"])
+async def test_from_an_offset_that_is_not_there_one_goes_on_where_the_broker_says(
+    cluster: Cluster, is_told: bool
+) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(5))
+        async with consumer(cluster, auto_commit=False) as pull:
+            await pull.assign([QUEUE])
+            await pull.commit({QUEUE: 100})
+
+        async with consumer(cluster, () if is_told else ("orders",)) as pull:
+            if is_told:
+                await pull.assign([QUEUE])
+            await until(lambda: pull.status("orders").get(QUEUE) == 5)
+            await brokers.send("orders", b"next")
+
+            assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"next"]
+
+
 async def test_a_paused_queue_gives_nothing(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"body")

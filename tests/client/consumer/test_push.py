@@ -201,6 +201,21 @@ async def test_a_group_goes_on_where_it_was(cluster: Cluster) -> None:
         assert second.bodies == numbered(5, start=5)
 
 
+async def test_from_an_offset_that_is_not_there_it_goes_on_where_the_broker_says(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(3))
+        async with consumer(cluster, (first := Noted())):
+            await until(lambda: len(first.messages) == 3)
+        await brokers.commit("group", "orders", 100)
+        noted = Noted()
+        async with consumer(cluster, noted) as push:
+            await until(lambda: 3 in [reader.next_offset for reader in push._readers.values()])
+            await brokers.send("orders", b"next")
+            await until(lambda: noted.bodies == [b"next"])
+
+        assert await brokers.committed("group", "orders") == 4
+
+
 # Which messages
 
 

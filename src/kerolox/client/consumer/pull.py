@@ -122,10 +122,7 @@ class PullConsumer(GroupMember):
         low, high = await self.min_offset(queue), await self.max_offset(queue)
         if not low <= offset <= high:
             raise ClientError(f"{queue} has no offset {offset}: it begins at {low} and ends at {high}")
-        reader.window.drop()
-        await reader.stop()
-        self.offsets.set(queue, offset)
-        self._begin(queue, offset)
+        await self._move(reader, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         await self.seek(queue, await self.min_offset(queue))
@@ -266,6 +263,14 @@ class PullConsumer(GroupMember):
     async def _lost(self, reader: Reader) -> None:
         if reader in self._turns:
             self._turns.remove(reader)
+
+    async def _move(self, reader: Reader, offset: int) -> None:
+        """Whether and when the group is told is another matter."""
+        reader.window.drop()
+        await reader.stop()
+        if self._readers.get(reader.queue) is reader:
+            self.offsets.set(reader.queue, offset)
+            self._begin(reader.queue, offset)
 
     async def _persist(self, queues: Collection[MessageQueue] | None = None, *, is_last: bool = False) -> None:
         if self.settings.auto_commit:

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 AFTER_ERROR_SECONDS: Final = 1.0
 AFTER_FLOW_CONTROL_SECONDS: Final = 0.02
+AFTER_INTRODUCTION_SECONDS: Final = 0.1
 # The broker does not know, or not yet, what we said in our last heartbeat.
 _UNINTRODUCED = frozenset(
     {
@@ -86,6 +87,7 @@ class Reader:
 
     __slots__ = (
         "_consumer",
+        "_failure",
         "_topic",
         "broker_id",
         "is_paused",
@@ -109,6 +111,7 @@ class Reader:
         # Of a message that comes again, its properties say to which topic it was sent.
         self._topic = None if queue.topic.startswith(RETRY_PREFIX) else consumer.options.unwrap(queue.topic)
         self.task: asyncio.Task[None] | None = None
+        self._failure: tuple[type[KeroloxError], int | None] | None = None
 
     def start(self) -> None:
         self.task = asyncio.create_task(self._run(), name=f"read {self.queue}")
@@ -149,17 +152,9 @@ class Reader:
             found = await consumer.puller.pull(
                 queue, self.next_offset, wanted, broker_id=self.broker_id, commit_offset=commit_offset
             )
-        except AnswerError as error:
-            if error.code == ResponseCode.FLOW_CONTROL:
-                return AFTER_FLOW_CONTROL_SECONDS
-            if error.code in _UNINTRODUCED:
-                consumer.unknown_here()
-            log.warning("%s cannot be read: %s", queue, error)
-            return AFTER_ERROR_SECONDS
         except KeroloxError as error:
-            log.warning("%s cannot be read: %s", queue, error)
-            self.broker_id = MASTER_ID
-            return AFTER_ERROR_SECONDS
+            return self._failed(error)
+        self._failure = None
         if self.window.is_dropped:
             return None
         self.broker_id = found.broker_id
@@ -169,6 +164,21 @@ class Reader:
             return None
         self._take(found, wanted)
         return consumer.pull_interval_seconds
+
+    def _failed(self, error: KeroloxError) -> float:
+        """Returns when to try again. What fails for the same reason as before is not said again."""
+        code = error.code if isinstance(error, AnswerError) else None
+        if code == ResponseCode.FLOW_CONTROL:
+            return AFTER_FLOW_CONTROL_SECONDS
+        reason = (type(error), code)
+        is_new, self._failure = reason != self._failure, reason
+        log.log(logging.WARNING if is_new else logging.DEBUG, "%s cannot be read: %s", self.queue, error)
+        if code is None:
+            self.broker_id = MASTER_ID
+        elif code in _UNINTRODUCED:
+            self._consumer.unknown_here()
+            return AFTER_INTRODUCTION_SECONDS if is_new else AFTER_ERROR_SECONDS
+        return AFTER_ERROR_SECONDS
 
     def _take(self, found: Found, wanted: SubscriptionData) -> None:
         consumer, window = self._consumer, self.window
