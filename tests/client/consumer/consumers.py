@@ -29,6 +29,7 @@ class Sender:
         broker: int = 0,
         tag: str | None = None,
         given: dict[str, str] | None = None,
+        sys_flag: int = 0,
     ) -> list[Sent]:
         named = dict(given or ())
         if tag is not None:
@@ -41,7 +42,7 @@ class Sender:
                 default_topic="TBW102",
                 default_topic_queue_nums=4,
                 queue_id=queue_id,
-                sys_flag=0,
+                sys_flag=sys_flag,
                 born_timestamp=1_700_000_000_000,
                 flag=0,
                 properties=properties.to_bytes(named).decode(),

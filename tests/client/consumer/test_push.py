@@ -166,6 +166,24 @@ async def test_of_a_batch_the_first_may_have_succeeded(cluster: Cluster) -> None
         assert await brokers.committed("group", "orders") == 4
 
 
+async def test_a_body_that_cannot_be_restored_is_a_dead_letter_and_holds_up_nobody(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", b"not zlib at all", sys_flag=1)
+        await brokers.send("orders", b"good")
+        noted = Noted()
+        async with consumer(cluster, noted):
+            await until(lambda: noted.bodies == [b"good"])
+            for _ in range(1000):
+                if await brokers.max_offset("%DLQ%group"):
+                    break
+
+        assert await brokers.max_offset("%DLQ%group") == 1
+        assert await brokers.committed("group", "orders") == 2
+    assert "was passed over" in caplog.text
+
+
 async def test_what_is_no_result_is_a_failure(cluster: Cluster) -> None:
     async def handle(messages: list[Received]) -> bool:
         return True

@@ -41,8 +41,8 @@ class Orderly:
         self,
         handler: Handler,
         offsets: Offsets,
-        retries: Retries,
-        # None where all members read all: then every queue is its own.
+        # Both None where all members read all: then every queue is its own, and nothing becomes a dead letter.
+        retries: Retries | None,
         locks: QueueLocks | None,
         clock: Clock,
         *,
@@ -135,10 +135,16 @@ class Orderly:
         """Counts the attempt; messages that were tried too often become dead letters, which is False if all did."""
         is_left = False
         for message in messages:
-            if message.reconsume_times < self._times_max or not await self._retries.send_again(message):
+            if message.reconsume_times < self._times_max or not await self._bury(message):
                 message.reconsume_times += 1
                 is_left = True
         return is_left
+
+    async def _bury(self, message: Received) -> bool:
+        if self._retries is not None:
+            return await self._retries.send_again(message)
+        log.warning("%s was not consumed, and does not come again: each member reads all", message)
+        return True
 
     async def _suspend(self, window: Window[Received], consumed: Consumed) -> None:
         seconds = self._suspend_seconds if consumed.suspend_seconds is None else consumed.suspend_seconds

@@ -13,7 +13,7 @@ from kerolox.client.consumer.orderly import Orderly
 from kerolox.client.consumer.reading import Reader
 from kerolox.client.consumer.rebalance import MessageModel
 from kerolox.client.consumer.results import Outcome
-from kerolox.client.consumer.retry import RECONSUME_TIMES_MAX, UNLIMITED, Retries
+from kerolox.client.consumer.retry import DEAD_LETTER, RECONSUME_TIMES_MAX, UNLIMITED, Retries
 from kerolox.client.consumer.settings import PushKeywords, PushSettings, parted
 from kerolox.client.consumer.subscriptions import Expression, expressions
 from kerolox.client.consumer.window import Window
@@ -23,6 +23,9 @@ from kerolox.client.messages import Received
 from kerolox.client.options import Options
 from kerolox.client.tracing import Tracing
 from kerolox.client.waiting import first_of
+from kerolox.message import names
+from kerolox.message.errors import CompressionError
+from kerolox.message.message import Message as Record
 from kerolox.runtime.service import Periodic, Service
 
 log = logging.getLogger(__name__)
@@ -62,6 +65,8 @@ class PushConsumer(GroupMember):
         self._consumption: Concurrent | Orderly
         self._hooks: list[ConsumeHook] = list(self.settings.hooks)
         self._tracing: Tracing | None = None
+        # None where all members read all: nothing comes again then.
+        self._retries: Retries | None = None
 
     @property
     def is_orderly(self) -> bool:
@@ -83,16 +88,19 @@ class PushConsumer(GroupMember):
 
     def _services(self) -> list[Service]:
         settings, clock = self.settings, self.options.clock
-        is_clustering = settings.message_model is MessageModel.CLUSTERING
-        times_max = settings.max_reconsume_times
-        if settings.is_orderly:
-            times_max = UNLIMITED if times_max == -1 else times_max
-            if is_clustering:
+        if settings.max_reconsume_times != -1:
+            times_max = settings.max_reconsume_times
+        else:
+            times_max = UNLIMITED if settings.is_orderly else RECONSUME_TIMES_MAX
+        if settings.message_model is MessageModel.CLUSTERING:
+            self._retries = Retries(self._session, self._wrapped_group, times_max)
+            if settings.is_orderly:
                 self.locks = QueueLocks(self._session, self._wrapped_group, clock)
+        if settings.is_orderly:
             self._consumption = Orderly(
                 self._handler,
                 self.offsets,
-                Retries(self._session, self._wrapped_group, times_max),
+                self._retries,
                 self.locks,
                 clock,
                 count=settings.consume_thread_max,
@@ -103,11 +111,10 @@ class PushConsumer(GroupMember):
                 observe=self._observe,
             )
         else:
-            times_max = RECONSUME_TIMES_MAX if times_max == -1 else times_max
             self._consumption = Concurrent(
                 self._handler,
                 self.offsets,
-                Retries(self._session, self._wrapped_group, times_max) if is_clustering else None,
+                self._retries,
                 clock,
                 count=settings.consume_thread_max,
                 batch_size=settings.consume_message_batch_max_size,
@@ -183,6 +190,18 @@ class PushConsumer(GroupMember):
 
     async def _lost(self, reader: Reader) -> None:
         await self._consumption.end(reader.queue, reader.window)
+
+    def unreadable(self, reader: Reader, record: Record, error: CompressionError) -> None:
+        """No handler will ever have use for it, and somebody may want to see it: it becomes a dead letter."""
+        super().unreadable(reader, record, error)
+        if self._retries is not None:
+            topic = self.options.unwrap(record.get(names.RETRY_TOPIC) or record.topic)
+            message = Received(record, reader.queue, topic, record.body, record.reconsume_times)
+            self._session.run(self._bury(self._retries, message), "dead letter")
+
+    @staticmethod
+    async def _bury(retries: Retries, message: Received) -> None:
+        await retries.send_back(message, DEAD_LETTER)
 
     def _observe(self, job: Job) -> None:
         counts = self.statistics.of(job.queue.topic)
