@@ -377,8 +377,8 @@ def test_a_cut_file_is_as_if_the_rest_had_never_been(physical_offset: int) -> No
 
     file.cut(physical_offset)
 
-    flush = file.flush()
-    assert flush is not None
-    flush.run()
+    # Where nothing was cut, the disk has it all already.
+    if (flush := file.flush()) is not None:
+        flush.run()
     expected = written(*(put for put in puts if put[1] < physical_offset))
     assert disk.files[PATH][: SHAPE.entries_position] == expected[: SHAPE.entries_position]

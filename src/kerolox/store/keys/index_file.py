@@ -365,7 +365,24 @@ class IndexFile:
             raise StoreDamaged(f"{self.path} has not the entries of which its header tells: {self.header}")
         self.header.slots_used = slots_used
         self._slots = slots
-        self._pages_dirty = set(range(-(-slot_count // _PAGE_SLOTS)))
+        self._pages_dirty = self._pages_unlike(slots)
+
+    def _pages_unlike(self, slots: memoryview) -> set[int]:
+        """Returns the pages of slots of which the disk has others."""
+        unlike: set[int] = set()
+        size = _RUN_PAGES * _PAGE_SLOTS
+        for start in range(0, self._shape.slots, size):
+            count = min(size, self._shape.slots - start)
+            data = self._file.read(HEADER.size + start * SLOT.size, count * SLOT.size)
+            expected = _swapped(slots[start : start + count].tobytes())
+            if data != expected:
+                step = _PAGE_SLOTS * SLOT.size
+                unlike.update(
+                    (start // _PAGE_SLOTS) + at // step
+                    for at in range(0, len(expected), step)
+                    if data[at : at + step] != expected[at : at + step]
+                )
+        return unlike
 
     def cut(self, physical_offset: int) -> None:
         """Forgets the entries at this offset and after it; there must be some before it."""

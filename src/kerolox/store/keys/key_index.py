@@ -77,6 +77,11 @@ class KeyIndex:
         damage = self._open_all()
         if checkpoint_timestamp is not None:
             damage = self._restore(checkpoint_timestamp) or damage
+            try:
+                # What was made anew; whoever reads the files next may not know how.
+                self.flush().run()
+            except (OSError, SyncFailed) as error:
+                log.error("key index: what was restored could not be written yet: %s", error)
         if self._files:
             self._files[-1].grow()
         for reason in damage:
