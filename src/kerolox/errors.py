@@ -84,3 +84,15 @@ class TopicNotFound(AnswerError, code=ResponseCode.TOPIC_NOT_EXIST):
 
 class QueryNotFound(AnswerError, code=ResponseCode.QUERY_NOT_FOUND):
     """What was asked for does not exist."""
+
+
+class GroupNotFound(AnswerError, code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST):
+    """The broker has no such consumer group, and may not make it."""
+
+
+class ConsumerNotOnline(AnswerError, code=ResponseCode.CONSUMER_NOT_ONLINE):
+    """No consumer of this group is connected."""
+
+
+class ConsumeTimeout(AnswerError, code=ResponseCode.CONSUME_MSG_TIMEOUT):
+    """The client that was asked did not answer in time."""

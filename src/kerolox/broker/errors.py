@@ -2,6 +2,9 @@
 
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError
+from kerolox.errors import ConsumerNotOnline as ConsumerNotOnline
+from kerolox.errors import ConsumeTimeout as ConsumeTimeout
+from kerolox.errors import GroupNotFound as GroupNotFound
 
 
 class InvalidParameter(AnswerError, code=ResponseCode.INVALID_PARAMETER):
@@ -10,10 +13,6 @@ class InvalidParameter(AnswerError, code=ResponseCode.INVALID_PARAMETER):
 
 class ServiceNotAvailable(AnswerError, code=ResponseCode.SERVICE_NOT_AVAILABLE):
     """Nothing is accepted for now: the disk is full, a sync has failed, or the broker is a slave."""
-
-
-class GroupNotFound(AnswerError, code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST):
-    """The broker has no such consumer group, and may not make it."""
 
 
 class SubscriptionNotFound(AnswerError, code=ResponseCode.SUBSCRIPTION_NOT_EXIST):
@@ -34,14 +33,6 @@ class FilterDataNotFound(AnswerError, code=ResponseCode.FILTER_DATA_NOT_EXIST):
 
 class FilterDataNotLatest(AnswerError, code=ResponseCode.FILTER_DATA_NOT_LATEST):
     """The expression has changed, and no heartbeat has told yet."""
-
-
-class ConsumerNotOnline(AnswerError, code=ResponseCode.CONSUMER_NOT_ONLINE):
-    """No consumer of this group is connected."""
-
-
-class ConsumeTimeout(AnswerError, code=ResponseCode.CONSUME_MSG_TIMEOUT):
-    """The client that was asked did not answer in time."""
 
 
 class IllegalOperation(AnswerError, code=ResponseCode.ILLEGAL_OPERATION):
