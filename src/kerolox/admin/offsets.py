@@ -1,0 +1,224 @@
+"""Offsets: how far groups have come, and where they are told to go on."""
+
+from dataclasses import replace
+
+from kerolox.admin.connections import Connections
+from kerolox.admin.moments import Moment, to_millis
+from kerolox.admin.progress import GroupSummary, Progress, QueueProgress
+from kerolox.admin.queues import Queues
+from kerolox.admin.servers import Servers
+from kerolox.client.names import RETRY_PREFIX
+from kerolox.codes import Version
+from kerolox.errors import ConsumerNotOnline, KeroloxError, QueryNotFound
+from kerolox.wire.bodies.offsets import (
+    BrokerConsumeStats,
+    ConsumeStats,
+    ConsumeTimeSpan,
+    ConsumeTimeSpans,
+    ResetOffsetBody,
+)
+from kerolox.wire.bodies.queues import MessageQueue
+from kerolox.wire.bodies.topics import TopicList
+from kerolox.wire.headers import broker as b
+from kerolox.wire.headers import offsets as o
+from kerolox.wire.headers.namesrv import GetAllTopicListFromNameserver
+
+# In the place of a time: the end of each queue.
+END = -1
+
+
+class Offsets:
+    def __init__(self, servers: Servers, queues: Queues, connections: Connections) -> None:
+        self._servers = servers
+        self._queues = queues
+        self._connections = connections
+
+    # How far groups are
+
+    async def progress(self, group: str, topic: str | None = None, *, has_clients: bool = False) -> Progress:
+        """Returns how far a group has come, in all topics it has offsets for or in one.
+
+        With `has_clients` each of its clients is asked which queues it has. A group that has never committed an offset
+        has no queues here.
+        """
+        brokers = await self._servers.brokers_of_group(group)
+        request = b.GetConsumeStats(consumer_group=group, topic=topic)
+        found: dict[MessageQueue, QueueProgress] = {}
+        rate = 0.0
+        for reply in (await self._servers.ask_brokers(brokers, request)).values():
+            stats = ConsumeStats.decode(reply.body)
+            rate += stats.consume_tps
+            for queue, offsets in stats.offset_table.items():
+                found[queue] = QueueProgress(
+                    offsets.broker_offset, offsets.consumer_offset, offsets.pull_offset, offsets.last_timestamp
+                )
+        if has_clients:
+            owners = await self._owners(group)
+            found = {queue: replace(progress, client_id=owners.get(queue)) for queue, progress in found.items()}
+        return Progress(group, dict(sorted(found.items())), rate)
+
+    async def _owners(self, group: str) -> dict[MessageQueue, str]:
+        try:
+            infos = await self._connections.running_infos(group)
+        except ConsumerNotOnline:
+            return {}
+        return {queue: client_id for client_id, info in infos.items() for queue in info.mq_table}
+
+    async def summaries(self) -> list[GroupSummary]:
+        """Returns in a line for each group that was ever online how it is; the most behind come first."""
+        reply = await self._servers.ask_name_server(GetAllTopicListFromNameserver())
+        topics = TopicList.decode(reply.body).topic_list
+        groups = sorted(topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX))
+        found = await self._servers.gathered(groups, self._summary)
+        return sorted(found, key=lambda summary: summary.lag or 0, reverse=True)
+
+    async def _summary(self, group: str) -> GroupSummary:
+        try:
+            consumers = await self._connections.consumers(group)
+            summary = GroupSummary(
+                group, len(consumers.connection_set), consumers.consume_type, consumers.message_model
+            )
+        except ConsumerNotOnline:
+            summary = GroupSummary(group)
+        except KeroloxError as error:
+            return GroupSummary(group, error=error)
+        try:
+            progress = await self.progress(group)
+        except KeroloxError as error:
+            return replace(summary, error=error)
+        return replace(summary, consume_tps=progress.consume_tps, lag=progress.lag)
+
+    async def broker_progress(self, broker: str, *, only_ordered: bool = False) -> BrokerConsumeStats:
+        """Returns how far all groups have come on one broker."""
+        address = await self._servers.address(broker)
+        reply = await self._servers.call(address, b.GetBrokerConsumeStats(is_order=only_ordered))
+        return BrokerConsumeStats.decode(reply.body)
+
+    async def time_spans(self, group: str, topic: str) -> list[ConsumeTimeSpan]:
+        """Returns for each queue from when to when its messages are, and up to when the group has consumed them."""
+        brokers = await self._servers.brokers_of(topic)
+        replies = await self._servers.ask_brokers(brokers, b.QueryConsumeTimeSpan(topic=topic, group=group))
+        spans = [
+            span for reply in replies.values() for span in ConsumeTimeSpans.decode(reply.body).consume_time_span_set
+        ]
+        return sorted(spans, key=lambda span: span.message_queue)
+
+    async def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """Returns the offset that a group will consume next; None if it has none.
+
+        Brokers before 5.0 say 0 to a group without one, if the queue's first message is there and young.
+        """
+        request = o.QueryConsumerOffset(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+        )
+        try:
+            reply = await self._servers.call(await self._servers.address(queue.broker_name), request)
+        except QueryNotFound:
+            return None
+        return reply.fields.offset
+
+    # Where they go on
+
+    async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Sets what a group will consume next, for when it comes online: who is online goes on as before."""
+        await self._commit(await self._servers.address(queue.broker_name), group, queue, offset)
+
+    async def _commit(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
+        request = o.UpdateConsumerOffset(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        )
+        reply = await self._servers.call(address, request)
+        if reply.remark is not None:
+            # A broker of 5.x that has yet to tell the group of a reset takes no offset meanwhile, but another reset.
+            await self._reset_one(address, group, queue, offset)
+
+    async def _reset_one(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
+        request = o.ResetOffset(
+            topic=queue.topic, group=group, timestamp=END, is_force=True, queue_id=queue.queue_id, offset=offset
+        )
+        await self._servers.call(address, request)
+
+    async def reset(
+        self, group: str, topic: str, moment: Moment, *, is_forced: bool = True, is_online: bool | None = None
+    ) -> dict[MessageQueue, int]:
+        """Has a group go on with the first message stored at a time or later; returns the offsets by queue.
+
+        Its clients are told through the brokers (`is_online`), or the offsets are set while it is away (False). If
+        nothing is said, the second is done where a broker says that nobody is online. Unless it `is_forced`, nobody
+        goes forward.
+        """
+        return await self._reset(group, topic, to_millis(moment), is_forced=is_forced, is_online=is_online)
+
+    async def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
+        """Has a group go on at the end of each queue; returns the offsets by queue."""
+        return await self._reset(group, topic, END, is_forced=True, is_online=None)
+
+    async def _reset(
+        self, group: str, topic: str, millis: int, *, is_forced: bool, is_online: bool | None
+    ) -> dict[MessageQueue, int]:
+        async def one(broker: tuple[str, str]) -> dict[MessageQueue, int]:
+            name, address = broker
+            if is_online is not False:
+                try:
+                    return await self._reset_online(address, group, topic, millis, is_forced=is_forced)
+                except ConsumerNotOnline:
+                    if is_online:
+                        raise
+            return await self._reset_offline(name, address, group, topic, millis, is_forced=is_forced)
+
+        brokers = await self._servers.brokers_of(topic)
+        targets = {name: (name, address) for name, address in brokers.items()}
+        found: dict[MessageQueue, int] = {}
+        for offsets in (await self._servers.each("INVOKE_BROKER_TO_RESET_OFFSET", targets, one)).values():
+            found |= offsets
+        return dict(sorted(found.items()))
+
+    async def _reset_online(
+        self, address: str, group: str, topic: str, millis: int, *, is_forced: bool
+    ) -> dict[MessageQueue, int]:
+        request = o.ResetOffset(topic=topic, group=group, timestamp=millis, is_force=is_forced)
+        reply = await self._servers.call(address, request)
+        return ResetOffsetBody.decode(reply.body).offset_table if reply.body else {}
+
+    async def _reset_offline(
+        self, name: str, address: str, group: str, topic: str, millis: int, *, is_forced: bool
+    ) -> dict[MessageQueue, int]:
+        request = b.GetConsumeStats(consumer_group=group, topic=topic)
+        known = ConsumeStats.decode((await self._servers.call(address, request)).body).offset_table
+        queues = [queue for queue in (await self._servers.route(topic)).read_queues if queue.broker_name == name]
+
+        async def one(queue: MessageQueue) -> int:
+            offset = await (
+                self._queues.max_at(address, queue) if millis < 0 else self._queues.search_at(address, queue, millis)
+            )
+            before = known[queue].consumer_offset if queue in known else None
+            if before is not None and not is_forced:
+                offset = min(offset, before)
+            await self._commit(address, group, queue, offset)
+            return offset
+
+        offsets = await self._servers.gathered(queues, one)
+        return dict(zip(queues, offsets, strict=True))
+
+    async def reset_queue(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Has a group go on at an offset of one queue.
+
+        Brokers of 5.x tell the clients; on older ones, and where nobody is online, it counts when a client next
+        begins with the queue.
+        """
+        address = await self._servers.address(queue.broker_name)
+        await self._commit(address, group, queue, offset)
+        # An older broker would not see the queue, and set all of them.
+        if await self._servers.version(address) >= Version.V5_0_0:
+            try:
+                await self._reset_one(address, group, queue, offset)
+            except ConsumerNotOnline:
+                return
+
+    async def clone(self, source_group: str, target_group: str, topic: str | None = None) -> None:
+        """Has a group go on where another is, in one topic or in all it has offsets for."""
+        brokers = await (
+            self._servers.brokers_of_group(source_group) if topic is None else self._servers.brokers_of(topic)
+        )
+        request = o.CloneGroupOffset(src_group=source_group, dest_group=target_group, topic=topic, offline=True)
+        await self._servers.ask_brokers(brokers, request)

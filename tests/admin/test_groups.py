@@ -1,0 +1,79 @@
+"""Groups, as an operator makes and sees them."""
+
+import pytest
+
+from kerolox.admin import AdminClient
+from kerolox.errors import ConfigurationError, GroupNotFound
+from kerolox.testing import Cluster
+from kerolox.wire.bodies.groups import SubscriptionGroupConfig
+from tests.admin.clients import GROUP, QUEUE, TOPIC, consuming, prepared
+
+
+async def test_a_group_is_made_with_the_defaults_or_with_settings(admin_of_two: AdminClient) -> None:
+    assert await admin_of_two.groups.create(GROUP) == ["broker-a", "broker-b"]
+    strict = SubscriptionGroupConfig(group_name="strict", retry_max_times=3, consume_broadcast_enable=False)
+    assert await admin_of_two.groups.create(strict, broker="broker-b") == ["broker-b"]
+
+    configs = await admin_of_two.groups.configs(GROUP)
+    assert [config.retry_max_times for config in configs.values()] == [16, 16]
+    assert await admin_of_two.groups.configs("strict") == {"broker-b": strict}
+    assert "strict" not in await admin_of_two.groups.names(broker="broker-a")
+    assert {GROUP, "strict"} <= set(await admin_of_two.groups.names())
+    assert (await admin_of_two.groups.all_configs("broker-b"))["strict"] == strict
+
+
+async def test_a_group_without_a_name_is_refused(admin: AdminClient) -> None:
+    with pytest.raises(ConfigurationError, match="is no name"):
+        await admin.groups.create("")
+
+
+async def test_an_update_changes_what_is_given_and_nothing_else(admin: AdminClient) -> None:
+    await admin.groups.create(SubscriptionGroupConfig(group_name=GROUP, retry_queue_nums=2))
+
+    assert await admin.groups.update(GROUP, consume_enable=False, retry_max_times=1) == ["broker-a"]
+
+    config = (await admin.groups.configs(GROUP))["broker-a"]
+    assert (config.consume_enable, config.retry_max_times, config.retry_queue_nums) == (False, 1, 2)
+
+
+async def test_to_look_at_a_group_does_not_make_it(admin: AdminClient) -> None:
+    with pytest.raises(GroupNotFound, match="'nobody' is not known to broker-a"):
+        await admin.groups.configs("nobody")
+    with pytest.raises(GroupNotFound):
+        await admin.groups.update("nobody", retry_max_times=1)
+
+    assert "nobody" not in await admin.groups.names()
+
+
+async def test_a_deleted_group_is_gone_with_its_retry_topic(admin: AdminClient, cluster: Cluster) -> None:
+    await prepared(admin, cluster)
+    async with consuming(cluster):
+        assert f"%RETRY%{GROUP}" in await admin.topics.names()
+    await admin.offsets.commit(GROUP, QUEUE, 0)
+
+    await admin.groups.delete(GROUP, has_offsets_cleaned=True)
+
+    assert GROUP not in await admin.groups.names()
+    assert f"%RETRY%{GROUP}" not in await admin.topics.names()
+    assert await admin.topics.groups(TOPIC) == []
+
+
+async def test_topics_of_a_group_are_those_it_has_offsets_for(admin: AdminClient, cluster: Cluster) -> None:
+    await prepared(admin, cluster)
+    await admin.offsets.commit(GROUP, QUEUE, 0)
+
+    assert await admin.groups.topics(GROUP) == [TOPIC]
+
+
+async def test_a_group_is_kept_from_reading_a_topic(admin: AdminClient, cluster: Cluster) -> None:
+    await prepared(admin, cluster)
+
+    assert await admin.groups.set_readable(GROUP, TOPIC, is_readable=False, broker="broker-a") is False
+    assert not cluster.brokers[0].groups.is_readable(GROUP, TOPIC)
+    assert await admin.groups.set_readable(GROUP, TOPIC, is_readable=True, broker="broker-a") is True
+
+
+async def test_a_group_is_told_to_pop(admin: AdminClient, cluster: Cluster) -> None:
+    await prepared(admin, cluster)
+
+    assert await admin.groups.set_request_mode(GROUP, TOPIC, is_popping=True) == ["broker-a"]
