@@ -12,12 +12,13 @@ import pytest
 from kerolox.admin import AdminClient, MessageNotFound, TrackType
 from kerolox.admin.statistics import TOPIC_PUT_NUMS
 from kerolox.client import Message, Producer, SendResult
+from kerolox.client.trace import Pub, SubAfter, SubBefore
 from kerolox.errors import AnswerError, ConsumerNotOnline, GroupNotFound, TopicNotFound
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.bodies.topics import Perm
 from tests.apache import VERSIONS, servers
-from tests.apache.processes import Process, java_command, running, temporary_home
+from tests.apache.processes import Process, java_command, run_java, running, temporary_home
 from tests.apache.requirements import require_java
 from tests.compat.table import Part, Table
 
@@ -37,7 +38,7 @@ def apache(request: pytest.FixtureRequest) -> Iterator[tuple[str, Process]]:
     version = request.param
     with ExitStack() as stack:
         name_server = stack.enter_context(servers.name_server(version, {"orderMessageEnable": "true"}))
-        stack.enter_context(servers.broker(version, name_server.address))
+        stack.enter_context(servers.broker(version, name_server.address, properties={"traceTopicEnable": "true"}))
         yield version, name_server
 
 
@@ -304,3 +305,21 @@ async def test_what_only_newer_brokers_can_do_is_refused_by_older_ones(
                 assert (await admin.cluster.ha_status("broker-a")).master
                 assert not await admin.groups.set_readable("modern", "new", is_readable=False, broker="broker-a")
             assert await admin.cluster.wipe_write_permission("nobody") == 0
+
+
+async def test_traces_of_apaches_clients_are_read(apache: tuple[str, Process], table: Table) -> None:
+    version, server = apache
+    with table.row(Part.OUR_CLIENT, "reads the traces of Java's producer and consumer", version):
+        async with operating(server) as admin:
+            await prepared(admin, server, "traced", 0)
+            completed = await asyncio.to_thread(run_java, version, "Traced.java", server.address, "traced", "tracers")
+            (line,) = completed.stdout.splitlines()
+            message_id = line.removeprefix("id ")
+            records = await eventually(lambda: admin.traces.of_message(message_id), lambda found: len(found) == 3)
+            sent, handed, done = records
+            assert isinstance(sent, Pub)
+            assert (sent.topic, sent.group, sent.is_success) == ("traced", "traced_producer", True)
+            assert isinstance(handed, SubBefore)
+            assert isinstance(done, SubAfter)
+            assert (handed.group, handed.request_id, done.is_success) == ("tracers", done.request_id, True)
+            assert sent in await admin.traces.by_key("traced-key")
