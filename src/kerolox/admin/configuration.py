@@ -22,7 +22,7 @@ class Configuration:
     async def broker(self, broker: str) -> dict[str, str]:
         """Returns the settings of a broker under RocketMQ's keys."""
         reply = await self._servers.call(await self._servers.address(broker), b.GetBrokerConfig())
-        return properties.parse(reply.body.decode())
+        return properties.parse(reply.body.decode("utf-8", "replace"))
 
     async def update_broker(
         self, settings: Mapping[str, str], *, cluster: str | None = None, broker: str | None = None
@@ -41,7 +41,7 @@ class Configuration:
     async def name_servers(self) -> dict[str, dict[str, str]]:
         """Returns the settings of each NameServer by address."""
         replies = await self._servers.ask_name_servers(n.GetNamesrvConfig())
-        return {address: properties.parse(reply.body.decode()) for address, reply in replies.items()}
+        return {address: properties.parse(reply.body.decode("utf-8", "replace")) for address, reply in replies.items()}
 
     async def update_name_servers(self, settings: Mapping[str, str]) -> None:
         """Changes settings of all NameServers."""

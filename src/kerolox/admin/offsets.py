@@ -41,7 +41,8 @@ class Offsets:
         With `has_clients` each of its clients is asked which queues it has. A group that has never committed an offset
         has no queues here.
         """
-        brokers = await self._servers.brokers_of_group(group)
+        servers = self._servers
+        brokers = await (servers.brokers_of_group(group) if topic is None else servers.brokers_of(topic))
         request = b.GetConsumeStats(consumer_group=group, topic=topic)
         found: dict[MessageQueue, QueueProgress] = {}
         rate = 0.0

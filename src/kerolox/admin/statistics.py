@@ -46,14 +46,15 @@ class Statistics:
         """Returns the traffic of all topics but those of retries and dead letters, or of one; by topic and group."""
         names = [topic] if topic is not None else await self._topics.names()
         wanted = [name for name in names if not name.startswith((RETRY_PREFIX, DLQ_PREFIX))]
-        found: list[Traffic] = []
-        for name in wanted:
-            try:
-                found += await self.of_topic(name)
-            except TopicNotFound:
-                # It was deleted meanwhile, or is a name that NameServers list without queues.
-                continue
-        return found
+        found = await self._servers.gathered(wanted, self._of_topic_if_any)
+        return [line for lines in found for line in lines]
+
+    async def _of_topic_if_any(self, topic: str) -> list[Traffic]:
+        try:
+            return await self.of_topic(topic)
+        except TopicNotFound:
+            # It was deleted meanwhile, or is a name that NameServers list without queues.
+            return []
 
     async def of_topic(self, topic: str) -> list[Traffic]:
         """Returns the traffic of a topic, a line for each group that consumes it."""
