@@ -14,6 +14,7 @@ from kerolox.admin.statistics import TOPIC_PUT_NUMS
 from kerolox.client import Message, Producer, SendResult
 from kerolox.client.trace import Pub, SubAfter, SubBefore
 from kerolox.errors import AnswerError, ConsumerNotOnline, GroupNotFound, TopicNotFound
+from kerolox.wire.bodies.auth import PolicyEntry
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.bodies.topics import Perm
@@ -29,6 +30,13 @@ R = TypeVar("R")
 # Two busy cores make a Java broker slow to warm up.
 PATIENT_SECONDS = 20.0
 DEADLINE_SECONDS = 60.0
+_AUTH = "org.apache.rocketmq.auth"
+SETTINGS = {
+    "traceTopicEnable": "true",
+    # Of 5.3 and later: users are kept, and nobody is asked who it is.
+    "authenticationMetadataProvider": f"{_AUTH}.authentication.provider.LocalAuthenticationMetadataProvider",
+    "authorizationMetadataProvider": f"{_AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
+}
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -38,7 +46,7 @@ def apache(request: pytest.FixtureRequest) -> Iterator[tuple[str, Process]]:
     version = request.param
     with ExitStack() as stack:
         name_server = stack.enter_context(servers.name_server(version, {"orderMessageEnable": "true"}))
-        stack.enter_context(servers.broker(version, name_server.address, properties={"traceTopicEnable": "true"}))
+        stack.enter_context(servers.broker(version, name_server.address, properties=SETTINGS))
         yield version, name_server
 
 
@@ -323,3 +331,36 @@ async def test_traces_of_apaches_clients_are_read(apache: tuple[str, Process], t
             assert isinstance(done, SubAfter)
             assert (handed.group, handed.request_id, done.is_success) == ("tracers", done.request_id, True)
             assert sent in await admin.traces.by_key("traced-key")
+
+
+async def test_users_and_what_they_may_do_are_administered(apache: tuple[str, Process], table: Table) -> None:
+    version, server = apache
+    if version.startswith("4."):
+        pytest.skip("users came with 5.3")
+    with table.row(Part.OUR_CLIENT, "administers users and policies", version):
+        async with operating(server) as admin:
+            assert await admin.users.create("alice", "secret-1") == ["broker-a"]
+            await admin.users.update("alice", is_enabled=False)
+            alice = await admin.users.find("alice")
+            assert alice is not None
+            assert (alice.user_type, alice.user_status) == ("Normal", "disable")
+            assert [user.username for user in await admin.users.matching("ali")] == ["alice"]
+            assert await admin.users.find("bob") is None
+
+            entry = PolicyEntry(resource="Topic:orders", actions=["Pub", "Sub"], decision="Allow")
+            assert await admin.policies.create("User:alice", [entry]) == ["broker-a"]
+            other = PolicyEntry(resource="Group:*", actions=["Sub"], decision="Deny", source_ips=["10.0.0.0/8"])
+            await admin.policies.update("User:alice", [other])
+            acl = await admin.policies.find("User:alice")
+            assert acl is not None
+            resources = {entry.resource: entry.decision for policy in acl.policies for entry in policy.entries}
+            assert resources == {"Topic:orders": "Allow", "Group:*": "Deny"}
+            assert [acl.subject for acl in await admin.policies.matching("alice")] == ["User:alice"]
+
+            await admin.policies.delete("User:alice", resource="Group:*")
+            acl = await admin.policies.find("User:alice")
+            assert acl is not None
+            assert [entry.resource for policy in acl.policies for entry in policy.entries] == ["Topic:orders"]
+            await admin.users.delete("alice")
+            assert await admin.users.matching() == []
+            assert await admin.policies.matching() == []

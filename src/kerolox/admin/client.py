@@ -14,6 +14,7 @@ from kerolox.admin.statistics import Statistics
 from kerolox.admin.topics import Topics
 from kerolox.admin.traces import Traces
 from kerolox.admin.tracks import Tracks
+from kerolox.admin.users import Policies, Users
 from kerolox.client.options import Options, Shared, options_of
 from kerolox.errors import ConfigurationError
 
@@ -48,6 +49,8 @@ class AdminClient:
         self.messages = Messages(self._servers, self.queues)
         self.tracks = Tracks(self._servers, self.topics, self.offsets, self.connections)
         self.traces = Traces(self.messages)
+        self.users = Users(self._servers)
+        self.policies = Policies(self._servers)
         self.statistics = Statistics(self._servers, self.topics, self.offsets)
 
     async def __aenter__(self) -> Self:
