@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kerolox.admin import AdminClient
 from kerolox.client import Producer
-from kerolox.client.trace import Pub, SubAfter, SubBefore, messages_of
+from kerolox.client.trace import Pub, Record, SubAfter, SubBefore, messages_of
 from kerolox.testing import Cluster
 from tests.client.sessions import options
 
@@ -20,7 +20,8 @@ async def test_what_is_told_of_a_message_is_found_by_its_id_and_by_its_keys(tmp_
         AdminClient(namesrv_addr=cluster.namesrv_addr) as admin,
     ):
         async with Producer("tracers", options=options(cluster)) as producer:
-            for records in ([HANDED, DONE], [SENT, OTHER]):
+            batches: list[list[Record]] = [[HANDED, DONE], [SENT, OTHER]]
+            for records in batches:
                 for message in messages_of(records):
                     await producer.send(message)
 
