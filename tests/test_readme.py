@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.namesrv import NameServer, NamesrvConfig
+from kerolox.testing import Cluster
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -21,11 +21,10 @@ async def run(script: str, **environment: str) -> tuple[int | None, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-async def test_asking_a_name_server_from_python(tmp_path: Path) -> None:
-    async with NameServer(NamesrvConfig(listen_port=0, kv_config_path=tmp_path / "kv.json")) as server:
-        code, printed, complaint = await run(BLOCKS[0].replace("127.0.0.1:9876", server.address))
+async def test_sending_and_consuming_from_python(kerolox_cluster: Cluster) -> None:
+    code, printed, complaint = await run(BLOCKS[0].replace("127.0.0.1:9876", kerolox_cluster.namesrv_addr))
 
-    assert (code, printed, complaint) == (0, "brokers: []\n", "")
+    assert (code, printed, complaint) == (0, "order-17 two teapots\n", "")
 
 
 async def test_a_cluster_in_a_test(tmp_path: Path) -> None:
