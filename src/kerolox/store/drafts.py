@@ -22,6 +22,8 @@ Diversion: TypeAlias = Callable[[Message], Message]
 
 _INNER_NUM_MARK = mark(names.INNER_NUM)
 _WAIT_MARK = mark(names.WAIT)
+# How names begin, as the outline of properties has them.
+_WAIT, _TAGS, _KEYS, _INNER = (name[:4] for name in (_WAIT_MARK, TAGS_MARK, KEYS_MARK, _INNER_NUM_MARK))
 
 
 class Drafts:
@@ -45,23 +47,25 @@ class Drafts:
     def outlined(self, message: Message, outlined: dict[bytes, bytes]) -> Draft:
         """The same, by the outline of the message's properties; it may be of fewer than all."""
         sys_flag, properties = message.sys_flag, message.properties
-        if sys_flag & sysflag.INNER_BATCH or _INNER_NUM_MARK[:4] in outlined:
+        if sys_flag & sysflag.INNER_BATCH or _INNER in outlined:
             _check_inner_batch(message)
         # Of the transaction types, PREPARED and ROLLBACK have this bit; the plain message is to cost next to nothing.
         if sys_flag & sysflag.PREPARED:
             records = encode(message, self._body_size_max)
             return Draft(message.topic, message.queue_id, records, (0,), False, _is_awaited(properties))
-        is_awaited = pick(outlined, properties, _WAIT_MARK) != b"false"
+        is_awaited = _WAIT not in outlined or pick(outlined, properties, _WAIT_MARK) != b"false"
         for marked, divert in self._diversions:
             if marked in outlined:
                 message = divert(message)
         draft = Draft(message.topic, message.queue_id, encode(message, self._body_size_max), (0,), True, is_awaited)
         if message.topic != SCHEDULE_TOPIC:
             unique_key = pick(outlined, properties, UNIQ_KEY_MARK)
-            tag, keys = pick(outlined, properties, TAGS_MARK), pick(outlined, properties, KEYS_MARK)
-            draft.keys = index_keys(unique_key, keys, tag)
-            if tag:
+            if _TAGS in outlined or _KEYS in outlined:
+                tag, keys = pick(outlined, properties, TAGS_MARK), pick(outlined, properties, KEYS_MARK)
+                draft.keys = index_keys(unique_key, keys, tag)
                 draft.tags_code = tags_code(tag)
+            else:
+                draft.keys = [unique_key] if unique_key else []
         return draft
 
     def batch(self, shared: Message, parts: Sequence[Part]) -> Draft:
