@@ -1,13 +1,24 @@
 """What brokers know of who is here."""
 
+import asyncio
+
 import pytest
 
 from kerolox.client.errors import GroupTaken
+from kerolox.client.options import Options
+from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime.clock import ManualClock
 from kerolox.testing import Cluster
+from kerolox.wire.bodies.clients import HeartbeatData
+from kerolox.wire.header import Empty
 from kerolox.wire.headers.broker import GetBrokerRuntimeInfo
+from kerolox.wire.headers.clients import HeartBeat, HeartbeatTaken, UnregisterClient
+from kerolox.wire.headers.offsets import GetMaxOffset, OffsetFound
+from kerolox.wire.reply import Reply
 from tests.broker.brokers import pulling
+from tests.client.brokers import Stage
 from tests.client.sessions import NotedConsumer, NotedProducer, options, session_of, silent_server, until
+from tests.remoting.support import serving
 
 # Waits for a message that does not come.
 LONG_POLL = pulling("TBW102", 0, 0, sys_flag=0x6, suspend_timeout_millis=20_000)
@@ -113,3 +124,50 @@ async def test_a_broker_that_does_not_answer_does_not_keep_the_others_from_knowi
 
             assert set(cluster.brokers[0].clients.producers) == {"payers"}
             assert set(session.broker_versions) == {cluster.brokers[0].address}
+
+
+class SlowToWelcome:
+    """A broker that, as Java's does, takes its time over a heartbeat and answers the rest meanwhile."""
+
+    def __init__(self) -> None:
+        self.groups: set[str] = set()
+        self.is_asked = asyncio.Event()
+        self.may_welcome = asyncio.Event()
+
+    @handles(HeartBeat)
+    async def heartbeat(self, request: Incoming[HeartBeat]) -> Reply[HeartbeatTaken]:
+        self.is_asked.set()
+        await self.may_welcome.wait()
+        self.groups |= {member.group_name for member in HeartbeatData.decode(request.body).consumer_data_set}
+        return Reply(HeartbeatTaken())
+
+    @handles(UnregisterClient)
+    def unregister(self, request: Incoming[UnregisterClient]) -> Reply[Empty]:
+        self.groups.discard(request.header.consumer_group or "")
+        return Reply()
+
+    @handles(GetMaxOffset)
+    def max_offset(self, request: Incoming[GetMaxOffset]) -> Reply[OffsetFound]:
+        return Reply(OffsetFound(offset=0))
+
+
+async def test_a_member_that_leaves_at_once_is_not_counted_by_a_broker_that_was_slow_to_welcome_it(
+    stage: Stage,
+) -> None:
+    """Otherwise its share of the queues is read by nobody until the broker misses it, two minutes later."""
+    broker = SlowToWelcome()
+    async with serving(broker) as server:
+        await stage.list_broker("slow", server.address)
+        async with session_of(Options(namesrv_addr=stage.namesrv_addr, client_ip="127.0.0.1")) as session:
+            session.add_consumer("readers", NotedConsumer("orders"))
+            await session.routes.get("orders")
+            await broker.is_asked.wait()
+
+            leaving = asyncio.create_task(session.remove_consumer("readers"))
+            # What was sent before this has been taken once this is answered.
+            await session.call(server.address, GetMaxOffset(topic="orders", queue_id=0))
+            broker.may_welcome.set()
+            await leaving
+            await session.heartbeat()
+
+    assert broker.groups == set()

@@ -220,6 +220,34 @@ async def test_one_can_go_anywhere_in_a_queue(cluster: Cluster) -> None:
         assert await brokers.committed("group", "orders") == 5
 
 
+async def test_of_two_seeks_at_once_the_later_counts(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(5))
+        async with consumer(cluster) as pull:
+            await pull.assign([QUEUE])
+
+            await asyncio.gather(pull.seek(QUEUE, 1), pull.seek(QUEUE, 3))
+
+            assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"3", b"4"]
+
+
+async def test_a_paused_queue_stays_so_when_it_is_moved(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(5))
+        async with consumer(cluster) as pull:
+            await pull.assign([QUEUE])
+            counts = pull.statistics.of("orders")
+            await until(lambda: counts.pulled == 5)
+            pull.pause(QUEUE)
+
+            await pull.seek(QUEUE, 3)
+
+            await until(lambda: counts.pulled == 7)
+            assert await pull.poll(timeout_seconds=0) == []
+            pull.resume(QUEUE)
+            assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"3", b"4"]
+
+
 async def test_offsets_may_be_committed_one_by_one(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(5))

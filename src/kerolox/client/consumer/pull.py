@@ -118,11 +118,13 @@ class PullConsumer(GroupMember):
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Goes on at an offset; ClientError if the queue is not read here, or has no such offset."""
-        reader = self._reader(queue)
+        self._reader(queue)
         low, high = await self.min_offset(queue), await self.max_offset(queue)
         if not low <= offset <= high:
             raise ClientError(f"{queue} has no offset {offset}: it begins at {low} and ends at {high}")
-        await self._move(reader, offset)
+        # Meanwhile the queue may have been moved, or lost and taken again: then it is the new reader that has to move.
+        while not await self._moved(self._reader(queue), offset):
+            pass
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         await self.seek(queue, await self.min_offset(queue))
@@ -266,11 +268,18 @@ class PullConsumer(GroupMember):
 
     async def _move(self, reader: Reader, offset: int) -> None:
         """Whether and when the group is told is another matter."""
+        await self._moved(reader, offset)
+
+    async def _moved(self, reader: Reader, offset: int) -> bool:
+        """Says whether it has; not if another reads the queue by now, or nobody."""
         reader.window.drop()
         await reader.stop()
-        if self._readers.get(reader.queue) is reader:
-            self.offsets.set(reader.queue, offset)
-            self._begin(reader.queue, offset)
+        if self._lifecycle.is_closed or self._readers.get(reader.queue) is not reader:
+            return False
+        self.offsets.set(reader.queue, offset)
+        self._begin(reader.queue, offset)
+        self._readers[reader.queue].is_paused = reader.is_paused
+        return True
 
     async def _persist(self, queues: Collection[MessageQueue] | None = None, *, is_last: bool = False) -> None:
         if self.settings.auto_commit:
