@@ -33,6 +33,12 @@ def brokers(flush: str, held: contextlib.ExitStack) -> tuple[list[Contestant], d
     return contestants, namesrvs
 
 
+def our_broker(flush: str, held: contextlib.ExitStack) -> tuple[Contestant, str]:
+    """Returns Kerolox' broker alone, and the NameServer it registers with."""
+    namesrv = _name_server(held)
+    return _ours(namesrv, flush), namesrv
+
+
 def _name_server(held: contextlib.ExitStack) -> str:
     port = free_port()
     home = held.enter_context(temporary_home())

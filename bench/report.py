@@ -12,7 +12,7 @@ from rich.table import Table
 KEROLOX = "Kerolox"
 ABSENT = "–"
 # How the columns begin against which ours is held.
-_RIVALS = ("Apache", "plain")
+_RIVALS = ("Apache", "plain", "C++")
 
 
 @dataclass(frozen=True, slots=True)
