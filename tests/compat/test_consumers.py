@@ -30,6 +30,7 @@ from tests.apache import VERSIONS, servers
 from tests.apache.admin import mqadmin
 from tests.apache.processes import Process, run_java
 from tests.apache.requirements import require_java
+from tests.client.sessions import session_of
 from tests.compat.table import Part, Table
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -207,6 +208,19 @@ async def test_one_may_pull_from_anywhere(apache: Apache, table: Table) -> None:
             async with asyncio.timeout(PATIENT_SECONDS):
                 bodies = [(await anext(pull)).body for _ in range(3)]
             assert bodies == [b"7", b"8", b"9"]
+
+
+async def test_who_leaves_at_once_is_not_counted_any_more(apache: Apache, table: Table) -> None:
+    """A broker is slow to take in the first member of a group, whose topic for retries it has to make."""
+    version, options = apache
+    with table.row(Part.OUR_CLIENT, "leaves a group it has just joined", version):
+        await send(options, Message("visited", b"body"))
+        async with session_of(another(options)) as session:
+            for number in range(10):
+                async with PullConsumer(f"visitors{number}", options=another(options)) as pull:
+                    await pull.queues("visited")
+            for number in range(10):
+                assert await session.consumer_ids("visited", f"visitors{number}") == []
 
 
 async def test_messages_are_popped_and_acknowledged(apache: Apache, table: Table) -> None:
