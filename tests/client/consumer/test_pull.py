@@ -248,6 +248,25 @@ async def test_a_paused_queue_stays_so_when_it_is_moved(cluster: Cluster) -> Non
             assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"3", b"4"]
 
 
+async def test_two_who_poll_at_once_both_get_what_there_is(cluster: Cluster) -> None:
+    async with sender(cluster) as brokers:
+        await brokers.send("orders", *numbered(2))
+        async with consumer(cluster) as pull:
+            await pull.assign([QUEUE])
+            pull.pause(QUEUE)
+            counts = pull.statistics.of("orders")
+            await until(lambda: counts.pulled == 2)
+            first = asyncio.create_task(pull.poll(1, timeout_seconds=60))
+            await asyncio.sleep(0)
+
+            # The first is about to wait when this sets the event.
+            pull.resume(QUEUE)
+            second = await pull.poll(1, timeout_seconds=60)
+
+            async with asyncio.timeout(10):
+                assert [message.body for message in [*second, *await first]] == numbered(2)
+
+
 async def test_offsets_may_be_committed_one_by_one(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(5))

@@ -176,11 +176,12 @@ class PullConsumer(GroupMember):
         seconds = self.settings.poll_timeout_seconds if timeout_seconds is None else timeout_seconds
         deadline = self.options.clock.monotonic() + seconds
         while True:
-            self._filled.clear()
             messages = [message for reader, message in self._take_some(count)]
             left = deadline - self.options.clock.monotonic()
             if messages or left <= 0:
                 return messages
+            # Only who found nothing may say so: another may be about to wait for what is left.
+            self._filled.clear()
             await event_or_late(self._filled, left, self.options.clock)
             self._lifecycle.check()
 
@@ -199,10 +200,10 @@ class PullConsumer(GroupMember):
             if self._lifecycle.is_closed:
                 raise StopAsyncIteration
             self._lifecycle.check()
-            self._filled.clear()
             self._ahead.extend(self._take_some(self.settings.max_poll_records))
             self._polled.clear()
             if not self._ahead:
+                self._filled.clear()
                 await self._filled.wait()
 
     def _take_some(self, count: int) -> list[tuple[Reader, Received]]:
