@@ -27,7 +27,7 @@ _NOTES = {
     "auto": "The C++ client does not batch by itself: beside our auto-batching stands its own best with 256 at once. "
     "Java's waits 10 ms for a batch.",
     "batches": "The C++ client compresses a list of 4 KiB or more as a whole, which is refused; these are smaller.",
-    "push": "Consumers have their defaults: ours a coroutine, Java's 20 threads, the C++ client's one for each core; "
+    "push": "Consumers have their defaults: ours a coroutine, Java's 20 threads, the C++ client its own choice; "
     "each takes one message at a time and looks at its body.",
 }
 
