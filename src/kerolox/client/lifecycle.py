@@ -45,4 +45,4 @@ class Lifecycle:
     def check(self) -> None:
         """WrongState unless it is running."""
         if self._state is not _State.RUNNING:
-            raise WrongState(f"the {self._what} {self._state.value}; use it inside of `async with`, or after `start()`")
+            raise WrongState(f"the {self._what} {self._state.value}; use it inside of `with`, or after `start()`")

@@ -49,6 +49,23 @@ async def test_messages_come_one_after_the_other_and_are_committed_as_they_are_l
         assert await brokers.committed("group", "orders") == 6
 
 
+@pytest.mark.parametrize("is_polling", [True, False])
+async def test_what_reached_nobody_comes_again_in_order(cluster: Cluster, is_polling: bool) -> None:
+    async with sender(cluster) as brokers, consumer(cluster, ("orders",)) as pull:
+        await brokers.send("orders", *numbered(5))
+        assert (await anext(pull)).body == b"0"
+        if is_polling:
+            assert await pull.poll(2) != []
+        else:
+            assert (await anext(pull)).body == b"1"
+
+        pull.take_back()
+
+        assert [(await anext(pull)).body for _ in range(4)] == numbered(5)[1:]
+        await pull.commit()
+        assert await brokers.committed("group", "orders") == 5
+
+
 async def test_a_message_that_was_not_survived_comes_again(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(10))

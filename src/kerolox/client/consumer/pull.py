@@ -225,6 +225,13 @@ class PullConsumer(GroupMember):
             reader.window.give_back()
         self._ahead.clear()
 
+    def take_back(self) -> None:
+        """Has what was handed out last come again: it has reached nobody."""
+        for reader in {*self._polled, *(reader for reader, _ in self._ahead), *filter(None, [self._given])}:
+            reader.window.give_back()
+        self._ahead.clear()
+        self._forget_given()
+
     def _consumed(self) -> None:
         """What was handed out is done."""
         if self._given is not None:

@@ -1,0 +1,52 @@
+"""Comparing what blocks with what it stands for."""
+
+import inspect
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from kerolox.client.blocking import Blocking
+
+
+def complaints(blocking: type[Blocking[Any]], asynchronous: type, others: Collection[str] = ()) -> list[str]:
+    """Returns what one class has and the other has not, or not with the same signature.
+
+    `others` are public names that are not for users.
+    """
+    wanted, given = _members(asynchronous, others), _members(blocking)
+    found = [f"{name} is missing" for name in wanted.keys() - given.keys()]
+    # What the other has as attributes of its objects are properties here.
+    found += [f"{name} is too much" for name in given.keys() - wanted.keys() if not isinstance(given[name], property)]
+    for name in wanted.keys() & given.keys():
+        found += _differences(name, given[name], wanted[name])
+    return [*found, *_differences("__init__", _member(blocking, "__init__"), _member(asynchronous, "__init__"))]
+
+
+def _members(kind: type, others: Collection[str] = ()) -> dict[str, Any]:
+    names = [name for name in dir(kind) if not name.startswith("_") and name not in others]
+    return {name: member for name in names if (member := _member(kind, name)) is not None}
+
+
+def _member(kind: type, name: str) -> Any:
+    member = inspect.getattr_static(kind, name)
+    return member if inspect.isfunction(member) or isinstance(member, property) else None
+
+
+def _differences(name: str, given: Any, wanted: Any) -> Iterator[str]:
+    if isinstance(given, property) or isinstance(wanted, property):
+        if type(given) is not type(wanted):
+            yield f"{name} is a property of only one"
+            return
+        given, wanted = given.fget, wanted.fget
+    ours, theirs = inspect.signature(given), inspect.signature(wanted)
+    if list(ours.parameters.values()) != list(theirs.parameters.values()):
+        yield f"{name}{ours} for {theirs}"
+    if _plain(ours.return_annotation) != _plain(theirs.return_annotation):
+        yield f"{name} returns {ours.return_annotation} for {theirs.return_annotation}"
+    if inspect.unwrap(given).__name__ != inspect.unwrap(wanted).__name__:
+        yield f"{name} is {given.__qualname__}"
+    if inspect.iscoroutinefunction(given) or inspect.isasyncgenfunction(given):
+        yield f"{name} does not block"
+
+
+def _plain(annotation: object) -> str:
+    return str(annotation).replace("Async", "")
