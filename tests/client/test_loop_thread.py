@@ -74,6 +74,21 @@ def test_what_a_coroutine_raises_is_raised_where_it_is_waited_for() -> None:
         LoopThread.current().wait(fail())
 
 
+def test_what_wants_to_end_the_program_ends_the_caller_and_not_the_loop() -> None:
+    loop_thread = LoopThread.current()
+
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    async def stay() -> int:
+        return 4
+
+    with pytest.raises(SystemExit):
+        loop_thread.wait(leave())
+
+    assert loop_thread.wait(stay()) == 4
+
+
 def test_an_interrupt_gets_through_and_cancels_what_was_asked() -> None:
     endless, told = Endless(), threading.Event()
     interrupted()

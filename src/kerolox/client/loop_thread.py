@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -12,6 +13,8 @@ from functools import partial
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 from kerolox.client.errors import WrongState
+
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,11 +42,14 @@ class LoopThread:
     @classmethod
     def current(cls) -> "LoopThread":
         """Returns that of this process; a fork has none of its parent's threads, and gets its own."""
-        with cls._lock:
-            if cls._current is None:
-                cls._current = cls()
-                atexit.register(cls._current.end)
-            return cls._current
+        current = cls._current
+        if current is None:
+            with cls._lock:
+                current = cls._current
+                if current is None:
+                    current = cls._current = cls()
+                    atexit.register(current.end)
+        return current
 
     @classmethod
     def _forget(cls) -> None:
@@ -90,7 +96,8 @@ class LoopThread:
                 threading.Event().wait()
             raise WrongState("cancelled by a client that was closed meanwhile") from error
         except BaseException as error:
-            if not (future.done() and future.exception() is error):
+            is_from_coroutine = future.done() and not future.cancelled() and future.exception() is error
+            if not is_from_coroutine:
                 future.cancel()
                 if on_interrupt is not None:
                     self.call(on_interrupt)
@@ -111,7 +118,12 @@ class LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._is_ending:
+            try:
+                self._loop.run_forever()
+            except BaseException:
+                # asyncio lets SystemExit through, and all other threads would wait for ever.
+                log.exception("something on the event loop tried to end it")
         self._loop.close()
 
 
