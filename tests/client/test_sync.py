@@ -47,7 +47,7 @@ INNER = {
     *reading.Consumer.__annotations__,
     "is_orderly",
     "concurrency",
-    "take_back",
+    *("lend", "settle", "put_back", "take_back"),
     "membership",
     "started_millis",
     "locks",

@@ -52,11 +52,13 @@ from kerolox.client import (
 )
 from kerolox.client.blocking import Blocking, Client, blocks, manages, runs
 from kerolox.client.callbacks import Callback
+from kerolox.client.consumer.hand import Hand
 from kerolox.client.consumer.handling import Handler
 from kerolox.client.consumer.member import GroupMember
 from kerolox.client.consumer.settings import PullKeywords, PullSettings, PushKeywords, PushSettings
 from kerolox.client.consumer.statistics import ConsumeStatistics
 from kerolox.client.consumer.subscriptions import Expression
+from kerolox.client.loop_thread import LoopThread
 from kerolox.client.options import Shared
 from kerolox.client.producer.settings import ProducerKeywords, ProducerSettings
 
@@ -276,6 +278,12 @@ class PullConsumer(_Member[aio.PullConsumer]):
         **keywords: Unpack[PullKeywords],
     ) -> None:
         super().__init__(aio.PullConsumer(group, topics=topics, options=options, **keywords))
+        self._hand = Hand(self._inner)
+
+    def _loop_thread(self) -> LoopThread:
+        loop_thread = super()._loop_thread()
+        self._hand.put_back(loop_thread)
+        return loop_thread
 
     @property
     def settings(self) -> PullSettings:
@@ -311,7 +319,7 @@ class PullConsumer(_Member[aio.PullConsumer]):
     def __next__(self) -> Received:
         """Waits as long as it takes; ends when the consumer is closed."""
         try:
-            return self._loop_thread().wait(self._inner.__anext__(), on_interrupt=self._inner.take_back)
+            return self._hand.next(super()._loop_thread())
         except StopAsyncIteration:
             raise StopIteration from None
 

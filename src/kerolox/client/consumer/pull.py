@@ -58,6 +58,7 @@ class PullConsumer(GroupMember):
         self._polled: list[Reader] = []
         self._ahead: deque[tuple[Reader, Received]] = deque()
         self._given: Reader | None = None
+        self._lent: list[tuple[Reader, Received]] = []
 
     async def __aexit__(self, *error: object) -> None:
         if error[0] is not None:
@@ -225,10 +226,34 @@ class PullConsumer(GroupMember):
             reader.window.give_back()
         self._ahead.clear()
 
+    # For an iteration in another thread
+
+    async def lend(self) -> list[tuple[Reader, Received]]:
+        """Hands out several at once; `settle` is told of those that are done. Ends as the iteration does."""
+        first = await anext(self)
+        assert self._given is not None
+        self._lent = [(self._given, first), *self._ahead]
+        self._given = None
+        self._ahead.clear()
+        return self._lent
+
+    def settle(self, done: Iterable[Reader]) -> None:
+        """Lets go of one message for each of these, in the order in which they were lent."""
+        for reader in done:
+            self._commit_taken(reader, 1)
+
+    def put_back(self, given: Reader | None, left: Iterable[tuple[Reader, Received]]) -> None:
+        """Goes on here with what was lent: the last that was handed out, and those that were not."""
+        self._given = given
+        self._ahead.extend(left)
+        self._lent = []
+
     def take_back(self) -> None:
         """Has what was handed out last come again: it has reached nobody."""
-        for reader in {*self._polled, *(reader for reader, _ in self._ahead), *filter(None, [self._given])}:
+        out = [*self._lent, *self._ahead]
+        for reader in {*self._polled, *(reader for reader, _ in out), *filter(None, [self._given])}:
             reader.window.give_back()
+        self._lent = []
         self._ahead.clear()
         self._forget_given()
 
