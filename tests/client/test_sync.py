@@ -393,3 +393,32 @@ threading.Thread(target=send).start()
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "OK\n", "")
+
+
+def test_a_child_that_throws_its_parents_clients_away_does_the_parent_no_harm(kerolox_cluster: RunningCluster) -> None:
+    """Both share the sockets, and the epoll that watches them."""
+    script = f"""
+import gc, os, sys
+from kerolox.client.sync import *
+
+options = Options(namesrv_addr={kerolox_cluster.namesrv_addr!r})
+producer = Producer("senders", options=options)
+producer.start()
+producer.send(Message("orders", b"before"))
+consumer = PushConsumer("group", lambda messages: None, topics="orders", options=options)
+consumer.start()
+child = os.fork()
+if child == 0:
+    del producer, consumer
+    gc.collect()
+    sys.exit()
+print(os.waitpid(child, 0)[1])
+print(producer.send(Message("orders", b"after")).status.name)
+consumer.close()
+producer.close()
+"""
+    command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", script]
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0\nOK\n", "")
