@@ -1,7 +1,8 @@
 """`make chaos`: runs the long proofs of the store, and writes what came of them to docs/reference/durability.md.
 
-Arguments choose proofs by their names; then only those are run, and the page is left as it is. What a proof sets can be
-set otherwise from outside (`KEROLOX_MODEL_RUNS=1000 make chaos`), and the page then says so.
+What a proof has shown is kept in artefacts/chaos until it is run again, so that arguments may choose some by their
+names (`make chaos ARGS="model lives"`). What a proof sets can be set otherwise from outside
+(`KEROLOX_MODEL_RUNS=1000 make chaos`), and the page then says so.
 """
 
 import json
@@ -18,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "durability.md"
+FOUND = ROOT / "artefacts" / "chaos"
 
 _INTRODUCTION = """\
 # What survives
@@ -138,24 +140,28 @@ def page(rows: list[Row]) -> str:
 
 def main(names: list[str]) -> int:
     chosen = [proof for proof in PROOFS if not names or proof.name in names]
-    is_held = bool(chosen)
-    rows = {proof.name: _not_run(proof) for proof in PROOFS}
+    if not chosen:
+        print(f"none of {', '.join(names)} is there; known are {', '.join(proof.name for proof in PROOFS)}")
+        return 2
+    is_held = True
+    FOUND.mkdir(parents=True, exist_ok=True)
     # As many at once as there are cores, for each keeps one busy.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for proof in chosen:
             print(f"{proof.name}: {proof.command}", flush=True)
         for proof, (row, held) in zip(chosen, pool.map(prove, chosen), strict=True):
-            rows[proof.name] = row
             is_held &= held
             # After each of them, for the last may take an hour.
-            if not names:
-                PAGE.write_text(page(list(rows.values())))
-    if names:
-        print(page([rows[proof.name] for proof in chosen]))
+            (FOUND / proof.name).write_text(json.dumps(row))
+            PAGE.write_text(page([_known(proof) for proof in PROOFS]))
     return 0 if is_held else 1
 
 
-def _not_run(proof: Proof) -> Row:
+def _known(proof: Proof) -> Row:
+    """What came of a proof when it was last run."""
+    found = FOUND / proof.name
+    if found.exists():
+        return tuple(json.loads(found.read_text()))
     return proof.what, "-", "-", "not run", "-", f"`{proof.command}`"
 
 
