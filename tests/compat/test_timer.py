@@ -123,12 +123,14 @@ async def test_messages_that_wait_are_carried_from_java_to_ours_and_back(tmp_pat
         await store.close()
 
         await expect_all_of(tmp_path / "copy", root, deliver)
-        with broker(VERSION, naming.address, properties=places):
+        with broker(VERSION, naming.address, properties=places) as serving:
             await until_registered(naming.address)
             total = SENT_THERE + SENT_HERE - 2
             consumed = run_java(VERSION, "Consume.java", naming.address, TOPIC, "reader", str(total), "100")
             assert f"consumed {total}\n" in consumed.stdout, consumed
             assert not {f"here {SENT_HERE - 1}", f"there {SENT_THERE - 1}"} & set(consumed.stdout.splitlines())
+            # How far its timer has come is written every second, and when it stops.
+            serving.terminate()
 
     store, timer = await opened(configuration(root), SystemClock())
     messages = delivered(store)
