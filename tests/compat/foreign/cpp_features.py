@@ -83,7 +83,7 @@ def send_async(topic: str) -> str:
     answers: list[object] = []
     messages = [made(topic, number) for number in range(COUNT)]
     for message in messages:
-        producer().send_async(message, answers.append, answers.append)
+        routed(producer().send_async, message, answers.append, answers.append)
     until("answers", lambda: len(answers) == COUNT)
     assert all(getattr(answer, "status", None) == client.SendStatus.OK for answer in answers), answers
     expect(seen, COUNT)
@@ -93,7 +93,7 @@ def send_async(topic: str) -> str:
 def send_oneway(topic: str) -> str:
     seen, _ = watch(topic)
     for number in range(COUNT):
-        producer().send_oneway(made(topic, number))
+        routed(producer().send_oneway, made(topic, number))
     expect(seen, COUNT)
     return f"{COUNT} consumed"
 
@@ -109,7 +109,7 @@ def send_batch(topic: str) -> str:
 def send_ordered(topic: str) -> str:
     for step in range(10):
         for order in range(3):
-            producer().send_orderly(made(topic, f"{order}:{step}"), order)
+            routed(producer().send_orderly, made(topic, f"{order}:{step}"), order)
     seen, _ = watch(topic, orderly=True)
     until("30 steps", lambda: len(seen.bodies) >= 30)
     for order in range(3):
@@ -356,6 +356,22 @@ def made_consumer(topic, group, instance, orderly=False, model=None):  # type: i
 
 LOCK = threading.Lock()
 PRODUCERS: list[object] = []
+
+
+def routed(send, *given):  # type: ignore[no-untyped-def]
+    """Sends once the topic has a route.
+
+    The threads here share one producer, and who looks for a route while another thread does may be told that there is
+    none. Sending synchronously looks again by itself.
+    """
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            return send(*given)
+        except Exception as error:
+            if "No route info" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def producer():  # type: ignore[no-untyped-def]
