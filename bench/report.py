@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -145,8 +146,9 @@ class Report:
 
 
 def ratio(ours: float, others: Sequence[float], *, is_more_better: bool) -> float:
-    """Returns our figure as a multiple of the better of the others'."""
-    return ours / (max(others) if is_more_better else min(others))
+    """Returns our figure as a multiple of the better of the others'; no number, and no goal met, if that is nothing."""
+    best = max(others) if is_more_better else min(others)
+    return ours / best if best else math.nan
 
 
 def is_rival(name: str) -> bool:
