@@ -261,3 +261,11 @@ def waited(sent: Message, record: bytes) -> bytes:
     draft = DRAFTS.one(sent)
     stamp(draft.records, stored.queue_offset, stored.physical_offset, stored.store_timestamp)
     return bytes(draft.records)
+
+
+def test_properties_that_fit_into_no_record_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be as long as a frame, and of nothing but separators."""
+    monkeypatch.setattr("kerolox.store.drafts.outline", lambda data: pytest.fail("taken apart"))
+
+    with pytest.raises(MessageIllegal, match="properties of 100000 bytes"):
+        DRAFTS.one(Message("orders", b"", b"\x02" * 100_000))

@@ -63,6 +63,15 @@ def test_a_size_that_lies_is_refused_as_in_a_section_that_is_not_known(size: int
         decoded(wrong)
 
 
+def test_neither_long_fields_nor_what_varies_is_remembered() -> None:
+    decoded(encoded(FIELDS | {"a": "x" * 10_000}))
+    assert not shapes._shapes
+
+    decoded(encoded(FIELDS | {"i": "x" * 1_000_000}))
+    (shape,) = shapes._shapes.values()
+    assert sum(map(len, shape.blocks)) + sum(map(len, shape.fields.values())) < 5_000
+
+
 def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "_SHAPES_MAX", 10)
     for number in range(100):

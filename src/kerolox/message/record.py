@@ -60,7 +60,7 @@ def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
     if body_size > body_size_max:
         raise MessageIllegal(f"body of {body_size} bytes, at most {body_size_max} allowed")
     if properties_size > PROPERTIES_SIZE_MAX:
-        raise MessageIllegal(f"properties of {properties_size} bytes, at most {PROPERTIES_SIZE_MAX} allowed")
+        check_properties(properties)
     magic, topic = _packed_topic(message.topic)
     born_host, store_host = message.born_host, message.store_host
     hosts = (len(born_host) != IPV4_HOST_SIZE) | (len(store_host) != IPV4_HOST_SIZE) << 1
@@ -101,6 +101,12 @@ def _packed_topic(topic: str) -> tuple[int, bytes]:
     if len(data) <= TOPIC_SIZE_MAX:
         return MAGIC_V1, bytes((len(data),)) + data
     return MAGIC_V2, _SHORT.pack(len(data)) + data
+
+
+def check_properties(properties: bytes) -> None:
+    """MessageIllegal if they fit into no record; to be asked before they are taken apart."""
+    if len(properties) > PROPERTIES_SIZE_MAX:
+        raise MessageIllegal(f"properties of {len(properties)} bytes, at most {PROPERTIES_SIZE_MAX} allowed")
 
 
 def check_topic(topic: str) -> None:

@@ -11,7 +11,7 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.peek import KEYS_MARK, TAGS_MARK, UNIQ_KEY_MARK
 from kerolox.message.properties import find, mark, outline, pick
-from kerolox.message.record import BODY_SIZE_MAX, encode
+from kerolox.message.record import BODY_SIZE_MAX, check_properties, encode
 from kerolox.message.tags import tags_code
 from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, java_int
 from kerolox.store.keys.key_index import index_keys
@@ -42,6 +42,7 @@ class Drafts:
 
     def one(self, message: Message) -> Draft:
         """Returns the draft of a message. Topic and queue may be others than the message's, which stays as it is."""
+        check_properties(message.properties)
         return self.outlined(message, outline(message.properties))
 
     def outlined(self, message: Message, outlined: dict[bytes, bytes]) -> Draft:

@@ -15,6 +15,8 @@ _VARYING = frozenset("egi")
 # So much of a section tells most senders and topics apart.
 _KEY_SIZE = 64
 _SHAPES_MAX = 1024
+# What is remembered of one, so that nobody can fill the memory; a group and a topic are far shorter.
+_CONSTANT_SIZE_MAX = 2048
 
 # What is between the values, with the names that they follow; and the letters of those that vary.
 _shapes: dict[bytes, "_Shape"] = {}
@@ -51,7 +53,8 @@ def known_fields(header: bytes, start: int, end: int) -> dict[str, str] | None:
 def learn(header: bytes, start: int, end: int, spans: list[tuple[str, int, int]], fields: dict[str, str]) -> None:
     """Remembers a section: of each field the letter, and where its value begins and ends."""
     varying = [span for span in spans if span[0] in _VARYING]
-    if not varying:
+    constant_size = end - start - sum(value_end - value_start for _, value_start, value_end in varying)
+    if not varying or constant_size > _CONSTANT_SIZE_MAX:
         return
     blocks: list[bytes] = []
     at = start
@@ -62,5 +65,7 @@ def learn(header: bytes, start: int, end: int, spans: list[tuple[str, int, int]]
     if len(_shapes) >= _SHAPES_MAX:
         _shapes.clear()
     _shapes[header[start : start + _KEY_SIZE]] = _Shape(
-        tuple(blocks), tuple(letter for letter, _, _ in varying), dict(fields)
+        tuple(blocks),
+        tuple(letter for letter, _, _ in varying),
+        {name: value if name not in _VARYING else "" for name, value in fields.items()},
     )

@@ -19,7 +19,7 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.message.ids import UniqueIds, offset_id
 from kerolox.message.message import Message
 from kerolox.message.properties import join, mark, outline, pick, remove
-from kerolox.message.record import decode
+from kerolox.message.record import check_properties, decode
 from kerolox.remoting.routes import Answering, Incoming, Later, handles
 from kerolox.runtime.lanes import Lane
 from kerolox.store.errors import StoreError
@@ -126,6 +126,7 @@ class SendProcessor:
         if not request.body:
             raise MessageIllegal("the message has no body")
         properties = header.properties.encode("utf-8", "surrogateescape") if header.properties else b""
+        check_properties(properties)
         outlined = outline(properties)
         if _POP in outlined:
             properties = remove(properties, _POP_CK)
