@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kerolox.remoting.connection import RECEIVE_SIZE, Connection, ServerConnection
+from kerolox.remoting.connection import RECEIVE_SIZE, Connection, ServerConnection, flush_waiting
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.routes import Routes
 from kerolox.remoting.server import Server
@@ -221,3 +221,24 @@ async def test_what_was_held_back_is_dropped_when_the_connection_is_closed(echo:
 async def connection_of(server: Server, peer: Peer) -> Any:
     await until(lambda: any(connection.remote == peer.name for connection in server._connections))
     return next(connection for connection in server._connections if connection.remote == peer.name)
+
+
+async def test_a_peer_to_whom_nothing_can_be_sent_does_not_keep_answers_from_others(
+    echo: Echo, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, at_fault = connected(echo)
+    whole, transport = connected(echo)
+    at_fault.write = lambda data: 1 / 0  # type: ignore[method-assign,assignment,return-value]
+    aborted: list[bool] = []
+    at_fault.abort = lambda: aborted.append(True)  # type: ignore[method-assign]
+
+    broken.send(b"lost")
+    whole.send(b"answer")
+    flush_waiting()
+
+    assert transport.writes == [b"answer"]
+    assert aborted == [True]
+    assert "could not leave" in caplog.text
+    whole.send(b"next")
+    await asyncio.sleep(0)
+    assert transport.writes == [b"answer", b"next"]

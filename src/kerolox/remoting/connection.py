@@ -51,7 +51,12 @@ def flush_waiting() -> None:
     if waiting:
         _received.waiting = []
         for connection in waiting:
-            connection.flush()
+            try:
+                connection.flush()
+            except Exception:
+                # Whatever is wrong with one peer, the others must get their answers.
+                log.exception("closed the connection to %s: what it was sent could not leave", connection.remote)
+                connection.abort()
 
 
 # The JavaScript client takes an opaque of 0 for none at all.
