@@ -120,7 +120,7 @@ async def test_a_broker_that_comes_back_in_time_gets_the_message(stage: Stage) -
     await stage.list_broker("a", address)
     async with producing(stage) as producer:
         sending = asyncio.create_task(producer.send(MESSAGE))
-        await asyncio.sleep(0.1)
+        await until(lambda: producer._sender.faults.are_any)
         assert not sending.done()
 
         async with stage.broker("a") as a:
