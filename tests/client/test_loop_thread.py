@@ -18,12 +18,17 @@ from tests.client.forks import in_fork
 
 
 def interrupt_main_thread() -> None:
-    """Sends SIGINT once the main thread waits for the result of a future."""
+    """Sends SIGINT once the main thread waits for the result of a future.
+
+    Again if need be: between the line that waits and the system call that does, nothing wakes it.
+    """
     main = threading.main_thread().ident
     assert main is not None
-    while not _is_waiting(sys._current_frames()[main]):
+    while not _is_waiting(waiting := sys._current_frames()[main]):
         os.sched_yield()
-    os.kill(os.getpid(), signal.SIGINT)
+    while sys._current_frames()[main] is waiting and _is_waiting(waiting):
+        signal.pthread_kill(main, signal.SIGINT)
+        threading.Event().wait(0.2)
 
 
 def _is_waiting(frame: FrameType) -> bool:
