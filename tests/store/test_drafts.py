@@ -8,6 +8,7 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.properties import mark, parse, remove, to_bytes
 from kerolox.message.record import BODY_SIZE_MAX, GROUP_TOPIC_SIZE_MAX, PROPERTIES_SIZE_MAX, decode, decode_all, stamp
+from kerolox.message.tags import tags_code
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.delay.delays import DELAY_MARK, HALF_TOPIC, SCHEDULE_TOPIC, diversion, parse_levels
 from kerolox.store.drafts import Drafts
@@ -269,3 +270,31 @@ def test_properties_that_fit_into_no_record_are_not_taken_apart(monkeypatch: pyt
 
     with pytest.raises(MessageIllegal, match="properties of 100000 bytes"):
         DRAFTS.one(Message("orders", b"", b"\x02" * 100_000))
+
+
+@pytest.mark.parametrize("properties", [{}, {"TAGS": "red"}, {"KEYS": "a b", "TAGS": "red"}, {"own": "x", "KEYS": "c"}])
+@pytest.mark.parametrize("host", [HOST, hosts.parse("[2001:db8::1]:10911")])
+def test_plain_messages_made_together_are_what_they_are_one_by_one(properties: dict[str, str], host: bytes) -> None:
+    sent = [message(b"%d" % number, UNIQ_KEY=f"u{number}", **properties) for number in range(3)]
+    for one in sent:
+        one.born_host = host
+        one.sys_flag = sysflag.BORN_HOST_V6 if host != HOST else 0
+    rows = [
+        (m.queue_id, m.flag, m.sys_flag, m.born_timestamp, m.born_host, m.reconsume_times, m.body, m.properties)
+        for m in sent
+    ]
+    found = [read for m in sent if (read := DRAFTS.properties.read(m.properties)) is not None]
+
+    assert DRAFTS.plain("orders", HOST, rows, found) == [DRAFTS.one(one) for one in sent]
+
+
+def test_a_batch_says_of_each_part_what_it_is_found_by() -> None:
+    parts = [
+        Part(b"a", to_bytes({"UNIQ_KEY": "u1", "TAGS": "red"})),
+        Part(b"b", to_bytes({"UNIQ_KEY": "u2", "KEYS": "k"})),
+    ]
+
+    draft = DRAFTS.batch(message(), parts)
+
+    assert draft.parts == [([b"u1", b"T#red"], tags_code(b"red")), ([b"u2", b"k"], 0)]
+    assert DRAFTS.batch(message(), [*parts, Part(b"c")]).parts is None

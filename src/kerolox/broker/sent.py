@@ -1,16 +1,21 @@
 """How senders are answered: where each message came to lie, written without a header in between."""
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.storing import Storing
 from kerolox.message.hosts import Host
+from kerolox.message.plain import Found
+from kerolox.message.record import Row
+from kerolox.remoting.connection import Connection
 from kerolox.remoting.routes import Incoming
 from kerolox.store.log.commit_log import Appended
 from kerolox.wire import binary
-from kerolox.wire.command import JSON, answer_template, binary_answer_with
+from kerolox.wire.command import JSON, ONEWAY_BIT, answer_template, binary_answer_with
 from kerolox.wire.frames import PREFIX
 from kerolox.wire.headers import messages as h
 
@@ -21,7 +26,7 @@ _BINARY_FIELDS = (
     b"\0\5msgId\0\0\0%c%b%%016X\0\7queueId\0\0\0%%c%%b\0\x0bqueueOffset\0\0\0%%c%%b\0\x0dtransactionId\0\0\0%%c%%b%b"
 )
 # So many bytes are no more than one byte can count.
-_UNIQUE_KEY_SIZE_MAX = 63
+UNIQUE_KEY_SIZE_MAX = 63
 _pack_prefix = PREFIX.pack
 
 
@@ -53,10 +58,38 @@ class SentAnswers:
         )
         return binary_answer_with(fields, request.opaque)
 
+    def send_all(
+        self,
+        requests: Sequence[Incoming[Any]],
+        rows: Sequence[Row],
+        found: Sequence[Found],
+        appended: Sequence[Appended],
+    ) -> None:
+        """Sends the same to all who sent plain messages, and want to know."""
+        template = _json_template(self._storing.store_host, self._config.region_id, self._config.trace_on)
+        connection: Connection | None = None
+        frames: list[bytes] = []
+        for request, row, (unique_key, _, _), place in zip(requests, rows, found, appended, strict=True):
+            if request.flag & ONEWAY_BIT:
+                continue
+            if request.origin is not connection:
+                if connection is not None:
+                    connection.send_all(frames)
+                connection, frames = request.origin, []
+            if request.serialization == JSON:
+                values = row[0], unique_key, place.physical_offset, place.queue_offset, request.opaque
+                header = template % values
+                size = len(header)
+                frames.append(_pack_prefix(4 + size, size) + header)
+            else:
+                frames.append(self.write(request, place, row[0], unique_key))
+        if connection is not None:
+            connection.send_all(frames)
+
 
 def is_plain(unique_key: bytes) -> bool:
     """Whether it can be put into an answer as it is, and its size into one byte."""
-    return unique_key.isalnum() and len(unique_key) <= _UNIQUE_KEY_SIZE_MAX
+    return unique_key.isalnum() and len(unique_key) <= UNIQUE_KEY_SIZE_MAX
 
 
 @functools.lru_cache(maxsize=16)

@@ -88,6 +88,22 @@ class Statistics(Service):
             slow, millis = self.latencies.slow, int(seconds * 1000)
             slow[millis] = slow.get(millis, 0) + 1
 
+    def put_all(self, topic: str, requests: int, size: int, seconds: float) -> None:
+        """Counts requests that have stored a message each; all took so many seconds."""
+        traffic = self._puts.get(topic)
+        if traffic is None:
+            traffic = self._make(self._puts, topic, topic)
+        traffic.messages += requests
+        traffic.size += size
+        traffic.requests += requests
+        traffic.seconds += seconds * requests
+        self.puts += requests
+        if traffic.is_system:
+            self._system_puts += requests
+        if seconds >= 0.001:
+            slow, millis = self.latencies.slow, int(seconds * 1000)
+            slow[millis] = slow.get(millis, 0) + requests
+
     def got(self, topic: str, group: str, count: int, size: int, seconds: float) -> None:
         """Counts messages that one request was answered with, or that it found none."""
         if not count:

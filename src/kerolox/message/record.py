@@ -15,6 +15,7 @@ properties (int16). How long the hosts are stands in sysFlag.
 import functools
 import struct
 import zlib
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from kerolox.message import sysflag
@@ -88,6 +89,42 @@ def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
     return bytearray().join((packed, body, topic, _SHORT.pack(properties_size), properties))
 
 
+# Of a message all that its record is made of but topic and store host: queue id, flag, sysFlag, born timestamp, born
+# host, reconsume times, body and properties.
+Row: TypeAlias = tuple[int, int, int, int, bytes, int, bytes, bytes]
+
+
+def encode_all(topic: str, store_host: bytes, rows: Iterable[Row]) -> list[bytearray]:
+    """Returns the records of messages of one topic, as `encode` would, faster if they are many; rows must fit."""
+    magic, packed_topic = _packed_topic(topic)
+    store_host_bit = (len(store_host) != IPV4_HOST_SIZE) << 1
+    crc32, join, short = zlib.crc32, bytearray().join, _SHORT.pack
+    records: list[bytearray] = []
+    for queue_id, flag, sys_flag, born_timestamp, born_host, reconsume_times, body, properties in rows:
+        hosts = (len(born_host) != IPV4_HOST_SIZE) | store_host_bit
+        head = _HEADS[hosts]
+        body_size, properties_size = len(body), len(properties)
+        packed = head.pack(
+            head.size + body_size + len(packed_topic) + 2 + properties_size,
+            magic,
+            crc32(body) & CRC_MASK,
+            queue_id,
+            flag,
+            0,
+            0,
+            sys_flag & ~sysflag.HOSTS_MASK | hosts << 4,
+            born_timestamp,
+            born_host,
+            0,
+            store_host,
+            reconsume_times,
+            0,
+            body_size,
+        )
+        records.append(join((packed, body, packed_topic, short(properties_size), properties)))
+    return records
+
+
 @functools.lru_cache(maxsize=8192)
 def _packed_topic(topic: str) -> tuple[int, bytes]:
     """Returns the magic that the topic calls for, and the topic with its length before it."""
@@ -119,6 +156,35 @@ def stamp(record: bytearray, queue_offset: int, physical_offset: int, store_time
     _TWO_LONGS.pack_into(record, at + _QUEUE_OFFSET_AT, queue_offset, physical_offset)
     is_v6 = record[at + HOSTS_AT] & sysflag.BORN_HOST_V6
     _LONG.pack_into(record, at + (_STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT), store_timestamp)
+
+
+def stamp_all(
+    records: Sequence[bytearray], queue_offsets: Sequence[int], start: int, store_timestamp: int
+) -> list[int]:
+    """Stamps records that lie one after the other from `start` on; returns where each begins, and last their end."""
+    offsets: list[int] = []
+    note, pack_offsets, pack_timestamp = offsets.append, _TWO_LONGS.pack_into, _LONG.pack_into
+    for record, queue_offset in zip(records, queue_offsets, strict=True):
+        note(start)
+        pack_offsets(record, _QUEUE_OFFSET_AT, queue_offset, start)
+        is_v6 = record[HOSTS_AT] & sysflag.BORN_HOST_V6
+        pack_timestamp(record, _STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT, store_timestamp)
+        start += len(record)
+    note(start)
+    return offsets
+
+
+def stamp_parts(
+    records: bytearray, starts: Iterable[int], queue_offset: int, physical_offset: int, store_timestamp: int
+) -> None:
+    """Stamps the records of a batch, which begin at `starts`."""
+    pack_offsets, pack_timestamp = _TWO_LONGS.pack_into, _LONG.pack_into
+    # The hosts of all are the same.
+    is_v6 = records[HOSTS_AT] & sysflag.BORN_HOST_V6
+    timestamp_at = _STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT
+    for number, start in enumerate(starts, queue_offset):
+        pack_offsets(records, start + _QUEUE_OFFSET_AT, number, physical_offset + start)
+        pack_timestamp(records, start + timestamp_at, store_timestamp)
 
 
 def blank(size: int) -> bytes:

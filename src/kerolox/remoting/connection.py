@@ -226,13 +226,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def send(self, frame: bytes) -> None:
         """Puts a frame on its way; those of one turn of the loop leave together."""
+        self.send_all((frame,))
+
+    def send_all(self, frames: Iterable[bytes]) -> None:
         if not self._out:
             loop = self._loop
             if not _received.waiting or _received.loop is not loop:
                 _received.loop, _received.waiting = loop, []
                 loop.call_soon(flush_waiting)
             _received.waiting.append(self)
-        self._out.append(frame)
+        self._out += frames
 
     def flush(self) -> None:
         """Lets what was sent leave at once."""

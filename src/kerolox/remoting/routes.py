@@ -22,6 +22,7 @@ from kerolox.wire.command import (
     decode,
     encode_answer,
     plain_answer,
+    written_answer,
 )
 from kerolox.wire.frames import Frame
 from kerolox.wire.header import Empty, ExtFields, Header, Request
@@ -81,15 +82,16 @@ Answering = Reply[A] | Later[A] | Awaitable[Reply[A]]
 
 
 def handles(
-    request: type[Request[A]], *, lane: str = "default"
+    request: type[Request[A]], *, lane: str = "default", take: str | None = None
 ) -> Callable[[Callable[[Any, Any], Answering[A]]], Callable[[Any, Any], Answering[A]]]:
     """Marks the method of a processor that answers `request`: plainly, later, or as a coroutine.
 
-    A plain method may also return an awaitable where it finds that it must wait.
+    A plain method may also return an awaitable where it finds that it must wait. Another that it names is asked first
+    whether it will take the request, and answer it with others.
     """
 
     def mark(method: Callable[[Any, Any], Answering[A]]) -> Any:
-        method.__dict__["handles"] = (request, lane)
+        method.__dict__["handles"] = (request, lane, take)
         return method
 
     return mark
@@ -102,6 +104,7 @@ class _Route(msgspec.Struct):
     method: Callable[[Any], Any]
     lane: Lane
     is_coroutine: bool
+    take: Callable[[Any], bool] | None
     # Java answers even an error with the (empty) fields of the answer it would have given.
     error_ext: dict[str, str] | None
 
@@ -125,10 +128,12 @@ class Routes:
     def include(self, processor: object) -> None:
         for _, method in inspect.getmembers(processor, callable):
             if marked := getattr(method, "handles", None):
-                request, lane = marked
-                self._add(request, lane, method)
+                request, lane, take = marked
+                self._add(request, lane, method, None if take is None else getattr(processor, take))
 
-    def _add(self, request: type[Request[Any]], lane: str, method: Callable[[Any], Any]) -> None:
+    def _add(
+        self, request: type[Request[Any]], lane: str, method: Callable[[Any], Any], take: Callable[[Any], bool] | None
+    ) -> None:
         where = f"{method.__qualname__} for {request.__name__}"
         if request.code in self._table:
             raise TypeError(f"{where}: {self._table[request.code].method.__qualname__} answers it already")
@@ -142,6 +147,7 @@ class Routes:
             method=method,
             lane=self._lanes.setdefault(lane, Lane(lane, 10_000)),
             is_coroutine=inspect.iscoroutinefunction(method),
+            take=take,
             error_ext=None if request.answer is Empty else {},
         )
         self._table[request.code] = self._by_digits[b"%d" % request.code] = route
@@ -171,7 +177,9 @@ class Routes:
                         request.body = body
                         request.serialization = JSON
                         request.origin = connection
-                        return self._answer(route, request, header)
+                        if route.take is None:
+                            return self._answer(route, request, header)
+                        return self._offer(route, request)
         elif serialization == BINARY:
             return self._answer_binary(frame, connection)
         command = decode(frame)
@@ -224,6 +232,16 @@ class Routes:
         try:
             request.header = route.request.decode(fields)
         except SystemFailure as error:
+            return _failed(request, error, route.error_ext)
+        return self._answer(route, request) if route.take is None else self._offer(route, request)
+
+    def _offer(self, route: _Route, request: Incoming[Any]) -> bytes | None:
+        """Answers a request unless it is taken, to be answered with others."""
+        assert route.take is not None
+        try:
+            if route.take(request):
+                return None
+        except Exception as error:
             return _failed(request, error, route.error_ext)
         return self._answer(route, request)
 
@@ -289,6 +307,10 @@ async def _carry_out(route: _Route, request: Incoming[Any], waiting: Awaitable[R
 
 
 def _encoded(request: Incoming[Any], reply: Reply[Any]) -> bytes:
+    if reply.parts and reply.header is not None and request.serialization == JSON:
+        fields = reply.header.written()
+        if fields is not None:
+            return written_answer(request.opaque, reply.code, reply.remark, fields, reply.parts)
     ext = None if reply.header is None else reply.header.ext()
     return encode_answer(request.serialization, request.opaque, reply.code, reply.remark, ext, reply.body, reply.parts)
 

@@ -12,10 +12,9 @@ from kerolox.store.arrivals import Arrivals
 from kerolox.store.cleaning.deleted_topics import DeletedTopics
 from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
 from kerolox.store.errors import NotStorable
-from kerolox.store.keys.key_index import KeyIndex, Put, index_keys
+from kerolox.store.keys.key_index import Keyed, KeyIndex, index_keys
 from kerolox.store.log.commit_log import Appended, CommitLog, Draft
 from kerolox.store.log.scan import Damage
-from kerolox.store.queue.consume_queue import ConsumeQueue
 from kerolox.store.queue.queue_ext import ExtendedQueue, ExtUnit
 from kerolox.store.queue.queues import Queues
 
@@ -93,11 +92,11 @@ class Dispatcher:
 
         On OSError some of them may be in their queues, and nobody was woken.
         """
-        puts: list[Put] = []
-        self._enter_all(records, puts)
+        keyed = Keyed()
+        self._enter_all(records, keyed)
         last = records[-1]
         self._become_known(
-            puts,
+            keyed,
             {(record.topic, record.queue_id): None for record in records},
             last.physical_offset + last.size,
             last.store_timestamp,
@@ -108,46 +107,59 @@ class Dispatcher:
 
         Fewer may have been appended than there are drafts. As above on OSError.
         """
-        puts: list[Put] = []
-        queues: dict[tuple[str, int], ConsumeQueue | None] = {}
-        find, offset, timestamp = self._queues.find, self.offset, self.timestamp
+        keyed = Keyed()
+        topics, texts, offsets = keyed.topics, keyed.texts, keyed.offsets
+        # Of each queue the first offset, and what is entered from there on.
+        runs: dict[tuple[str, int], tuple[int, list[tuple[int, int, int]]]] = {}
+        offset, timestamp = self.offset, self.timestamp
         for draft, place in zip(drafts, appended, strict=False):
-            physical_offset = place.physical_offset
-            if physical_offset != offset or self._is_extended:
-                # Something lies between, such as the end of a file.
+            physical_offset, keys, parts = place.physical_offset, draft.keys, draft.parts
+            if physical_offset != offset or (keys is None and parts is None) or self._is_extended:
+                # Something lies between, such as the end of a file, or it is not known what it is found by.
                 break
-            timestamp, offset = place.store_timestamp, place.end_offset
-            key, keys = (draft.topic, draft.queue_id), draft.keys
-            queue = queues.get(key)
-            if keys is None:
-                self._enter_all([peek(draft.records, start) for start in draft.starts], puts)
-                queues.setdefault(key, None)
+            offset, topic = place.end_offset, draft.topic
+            key = topic, draft.queue_id
+            run = runs.get(key)
+            if run is None:
+                run = runs[key] = place.queue_offset, []
+            if parts is not None:
+                _enter_parts(draft, physical_offset, run[1], keyed)
                 continue
-            if queue is None:
-                queue = queues[key] = find(*key)
-            queue.append(place.queue_offset, physical_offset, offset - physical_offset, draft.tags_code)
+            run[1].append((physical_offset, offset - physical_offset, draft.tags_code))
             if keys:
-                puts.append((draft.topic, keys, physical_offset, timestamp))
+                count = len(keys)
+                texts += keys
+                topics += [topic] * count
+                offsets += [physical_offset] * count
         if offset != self.offset:
-            self._become_known(puts, queues, offset, timestamp)
+            # All were appended at once.
+            timestamp = appended[0].store_timestamp
+            keyed.timestamps = [timestamp] * len(texts)
+            for (topic, queue_id), (queue_offset, entries) in runs.items():
+                if self._deleted is None or not self._deleted.covers(topic, entries[0][0]):
+                    self._queues.find(topic, queue_id).append_run(queue_offset, entries)
+                    continue
+                # The topic was deleted before what was appended could be seen.
+                for number, entry in enumerate(entries, queue_offset):
+                    if not self._deleted.covers(topic, entry[0]):
+                        self._queues.find(topic, queue_id).append(number, *entry)
+            self._become_known(keyed, runs, offset, timestamp)
         if offset < appended[-1].end_offset:
             self.follow(appended[-1].end_offset)
 
-    def _enter_all(self, records: Sequence[Peek], puts: list[Put]) -> None:
-        """Gives records their entries in the queues, and adds to `puts` what they are found by."""
+    def _enter_all(self, records: Sequence[Peek], keyed: Keyed) -> None:
+        """Gives records their entries in the queues, and adds to `keyed` what they are found by."""
         enter, has_index = self._enter, self._index is not None
         for record in records:
             kind = record.sys_flag & sysflag.TRANSACTION_MASK
             if kind == sysflag.NOT_TRANSACTION or kind == sysflag.COMMIT:
                 enter(record, record.tags_code if record.topic != SCHEDULE_TOPIC else self._due(record))
             if has_index and kind != sysflag.ROLLBACK and (keys := _keys(record)):
-                puts.append((record.topic, keys, record.physical_offset, record.store_timestamp))
+                keyed.add(record.topic, keys, record.physical_offset, record.store_timestamp)
 
-    def _become_known(
-        self, puts: Sequence[Put], queues: Iterable[tuple[str, int]], end_offset: int, timestamp: int
-    ) -> None:
+    def _become_known(self, keyed: Keyed, queues: Iterable[tuple[str, int]], end_offset: int, timestamp: int) -> None:
         if self._index is not None:
-            self._index.put_all(puts)
+            self._index.put_all(keyed)
         self.offset = end_offset
         self.timestamp = timestamp
         if self._arrivals:
@@ -205,6 +217,19 @@ class Dispatcher:
         if level is None or level <= 0:
             return record.tags_code
         return due_timestamp(self._delay_levels, min(level, self._delay_level_max), record.store_timestamp)
+
+
+def _enter_parts(draft: Draft, physical_offset: int, entries: list[tuple[int, int, int]], keyed: Keyed) -> None:
+    """Does for the records of a batch what is done for one record."""
+    assert draft.parts is not None
+    for (keys, tags_code), start, end in zip(
+        draft.parts, draft.starts, (*draft.starts[1:], len(draft.records)), strict=True
+    ):
+        entries.append((physical_offset + start, end - start, tags_code))
+        count = len(keys)
+        keyed.texts += keys
+        keyed.topics += [draft.topic] * count
+        keyed.offsets += [physical_offset + start] * count
 
 
 def _keys(record: Peek) -> list[bytes]:

@@ -1,17 +1,17 @@
 """From a message as a producer sent it to what the commit log appends."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import TypeAlias
-
-import msgspec
 
 from kerolox.message import names, sysflag
 from kerolox.message.batch import PART_SIZE_MIN, Part
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.peek import KEYS_MARK, TAGS_MARK, UNIQ_KEY_MARK
+from kerolox.message.plain import Found, PlainProperties
 from kerolox.message.properties import find, mark, outline, pick
-from kerolox.message.record import BODY_SIZE_MAX, check_properties, encode
+from kerolox.message.record import BODY_SIZE_MAX, Row, check_properties, encode, encode_all
 from kerolox.message.tags import tags_code
 from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, java_int
 from kerolox.store.keys.key_index import index_keys
@@ -22,6 +22,10 @@ Diversion: TypeAlias = Callable[[Message], Message]
 
 _INNER_NUM_MARK = mark(names.INNER_NUM)
 _WAIT_MARK = mark(names.WAIT)
+# Where the records of a draft of one begin.
+_FIRST = (0,)
+# What others than a draft have to do with: batches in one record, transactions, messages that were popped.
+_UNUSUAL = (_INNER_NUM_MARK, mark(names.TRAN_MSG), mark(names.POP_CK))
 # How names begin, as the outline of properties has them.
 _WAIT, _TAGS, _KEYS, _INNER = (name[:4] for name in (_WAIT_MARK, TAGS_MARK, KEYS_MARK, _INNER_NUM_MARK))
 
@@ -38,7 +42,9 @@ class Drafts:
     ) -> None:
         # Each by a property that all messages have that it is about; looked for is how that begins.
         self._diversions = tuple((name[:4], divert) for name, divert in (diversions or {}).items())
-        self._body_size_max = body_size_max
+        self.body_size_max = body_size_max
+        # Of messages that are stored as they come.
+        self.properties = PlainProperties((*(diversions or {}), *_UNUSUAL))
 
     def one(self, message: Message) -> Draft:
         """Returns the draft of a message. Topic and queue may be others than the message's, which stays as it is."""
@@ -52,13 +58,13 @@ class Drafts:
             _check_inner_batch(message)
         # Of the transaction types, PREPARED and ROLLBACK have this bit; the plain message is to cost next to nothing.
         if sys_flag & sysflag.PREPARED:
-            records = encode(message, self._body_size_max)
+            records = encode(message, self.body_size_max)
             return Draft(message.topic, message.queue_id, records, (0,), False, _is_awaited(properties))
         is_awaited = _WAIT not in outlined or pick(outlined, properties, _WAIT_MARK) != b"false"
         for marked, divert in self._diversions:
             if marked in outlined:
                 message = divert(message)
-        draft = Draft(message.topic, message.queue_id, encode(message, self._body_size_max), (0,), True, is_awaited)
+        draft = Draft(message.topic, message.queue_id, encode(message, self.body_size_max), (0,), True, is_awaited)
         if message.topic != SCHEDULE_TOPIC:
             unique_key = pick(outlined, properties, UNIQ_KEY_MARK)
             if _TAGS in outlined or _KEYS in outlined:
@@ -69,6 +75,15 @@ class Drafts:
                 draft.keys = [unique_key] if unique_key else []
         return draft
 
+    def plain(self, topic: str, store_host: bytes, rows: Sequence[Row], found: Sequence[Found]) -> list[Draft]:
+        """Returns the drafts of messages whose bodies are not too large, by what was found in their properties."""
+        drafts = []
+        records = encode_all(topic, store_host, rows)
+        for record, row, (unique_key, keys, traits) in zip(records, rows, found, strict=True):
+            keys_found = index_keys(unique_key, keys, traits.tag) if keys or traits.tag else [unique_key]
+            drafts.append(Draft(topic, row[0], record, _FIRST, True, True, keys_found, traits.tags_code))
+        return drafts
+
     def batch(self, shared: Message, parts: Sequence[Part]) -> Draft:
         """Returns a draft with a record for each part; all but body, flag and properties is of the `shared` message.
 
@@ -76,21 +91,28 @@ class Drafts:
         in a part's own properties has no effect.
         """
         self._check_batch(shared, parts)
-        records, starts = bytearray(), []
-        one = msgspec.structs.replace(shared, prepared_transaction_offset=0)
-        for part in parts:
-            one.body, one.properties, one.flag = part.body, part.properties, part.flag
-            starts.append(len(records))
-            records += encode(one, self._body_size_max)
-        return Draft(shared.topic, shared.queue_id, records, tuple(starts), True, _is_awaited(shared.properties))
+        queue_id, sys_flag, born_host = shared.queue_id, shared.sys_flag, shared.born_host
+        born_timestamp, reconsume_times = shared.born_timestamp, shared.reconsume_times
+        rows = [
+            (queue_id, part.flag, sys_flag, born_timestamp, born_host, reconsume_times, part.body, part.properties)
+            for part in parts
+        ]
+        records = encode_all(shared.topic, shared.store_host, rows)
+        starts = tuple(accumulate(map(len, records[:-1]), initial=0))
+        draft = Draft(shared.topic, queue_id, bytearray().join(records), starts, True, _is_awaited(shared.properties))
+        found = [self.properties.read(part.properties) for part in parts]
+        plain = [each for each in found if each is not None]
+        if len(plain) == len(found):
+            draft.parts = [(index_keys(key, keys, traits.tag), traits.tags_code) for key, keys, traits in plain]
+        return draft
 
     def _check_batch(self, shared: Message, parts: Sequence[Part]) -> None:
         _check_inner_batch(shared)
         if not parts:
             raise MessageIllegal("a batch without messages")
         size = sum([PART_SIZE_MIN + len(part.body) + len(part.properties) for part in parts])
-        if size > self._body_size_max:
-            raise MessageIllegal(f"batch of {size} bytes, at most {self._body_size_max} allowed")
+        if size > self.body_size_max:
+            raise MessageIllegal(f"batch of {size} bytes, at most {self.body_size_max} allowed")
         if sysflag.transaction_type(shared.sys_flag) != sysflag.NOT_TRANSACTION:
             raise MessageIllegal("a batch cannot be part of a transaction")
         text = find(shared.properties, DELAY_MARK)

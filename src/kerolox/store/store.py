@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from kerolox.message.errors import RecordError
@@ -29,12 +31,12 @@ from kerolox.store.lock import Lock, take_lock
 from kerolox.store.log.commit_log import Appended, CommitLog, Draft
 from kerolox.store.log.flusher import Flusher
 from kerolox.store.log.preparer import Preparer
-from kerolox.store.log.promises import Promises, Sender, not_told, tell_refused
+from kerolox.store.log.promises import One, Promises, Sender, Senders, tell_refused, tell_stored
 from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.queue.queues import Queues, check_name
 from kerolox.store.reader import Reader
 from kerolox.store.recovery import Recovered, recover
-from kerolox.store.stall import Stall
+from kerolox.store.stall import Stall, size_of
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +108,9 @@ class Store(Service):
         self.topics = Topics(
             self.log, self.queues, self.behind, self.arrivals, self._deleted, self._queue_offsets, self._clear_stray
         )
-        self._gathered: list[tuple[Draft, Sender]] = []
+        # Under SYNC_FLUSH: what was appended, and is not to be seen before it is durable.
+        self._unseen: deque[tuple[Sequence[Draft], Sequence[Appended]]] = deque()
+        self._gathered: list[tuple[Sequence[Draft], Senders]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         # How long senders wait for the next file of the log before they are refused.
         self.patience_seconds: Callable[[], float] = lambda: float("inf")
@@ -258,23 +262,36 @@ class Store(Service):
         What is submitted in one turn of the loop is written with one write, before any of its senders is told.
         NotStorable at once, and StoreBusy if too much waits already.
         """
-        if len(draft.records) > self.log.draft_size_max or (draft.topic, draft.queue_id) not in self._queue_offsets:
-            self._check(draft)
+        self.submit_all([draft], One(sender))
+
+    def submit_all(self, drafts: Sequence[Draft], senders: Senders, *, at_once: bool = False) -> None:
+        """The same of several that are all, or none of them, to wait until they are durable.
+
+        With `at_once` they, and all that were submitted before, are written now.
+        """
+        size_max, topic = self.log.draft_size_max, ""
+        for draft in drafts:
+            if len(draft.records) > size_max or draft.topic is not topic or draft.queue_id < 0:
+                self._check(draft)
+                topic = draft.topic
         if self._is_sync or self._stall is not None:
-            self._admit(draft)
-        if not self._gathered:
+            self._admit(drafts)
+        is_first = not self._gathered
+        self._gathered.append((drafts, senders))
+        if at_once:
+            self._append_gathered()
+        elif is_first:
             # Asked for once: to ask is a system call.
             self._loop = self._loop or asyncio.get_running_loop()
             self._loop.call_soon(self._append_gathered)
-        self._gathered.append((draft, sender))
 
-    def _admit(self, draft: Draft) -> None:
+    def _admit(self, drafts: Sequence[Draft]) -> None:
         waiting = self._promises.size + (0 if self._stall is None else self._stall.size)
         bound = self.config.put_bytes_pending_max
-        if waiting and waiting + len(draft.records) > bound:
+        if waiting and waiting + size_of(drafts) > bound:
             raise StoreBusy(f"{waiting} bytes of messages wait to be stored, at most {bound} allowed")
         if self._stall is not None:
-            self._stall.note(draft)
+            self._stall.note(drafts)
 
     def _append_gathered(self, no_file: OSError | None = None) -> None:
         if self.preparer.is_due and no_file is None and self._awaits_file():
@@ -283,31 +300,37 @@ class Store(Service):
             self._stall.end()
             self._stall = None
         gathered, self._gathered = self._gathered, []
+        if not gathered:
+            # They did not wait for the next turn.
+            return
         appended: list[Appended] = []
         failure: Exception = StoreFull("the disk has no room for another file of the commit log")
         try:
-            appended = self._append([draft for draft, _ in gathered], no_file)
+            appended = self._append(list(chain.from_iterable([drafts for drafts, _ in gathered])), no_file)
         except Exception as error:
             # Whatever it is, those who wait must learn of it.
             failure = error
-        is_sync = self._is_sync
-        for (draft, sender), place in zip(gathered, appended, strict=False):
-            if is_sync and draft.is_awaited:
-                self._promises.add(place, sender)
-            else:
-                try:
-                    sender.stored(place, True)
-                except Exception as error:
-                    not_told(place, error)
-        if is_sync and appended:
+        start = 0
+        for drafts, senders in gathered:
+            places = appended[start : start + len(drafts)]
+            start += len(drafts)
+            if places and self._is_sync and drafts[0].is_awaited:
+                self._promises.add(0, places, senders)
+            elif places:
+                tell_stored(senders, 0, places, is_durable=True)
+            if len(places) < len(drafts):
+                tell_refused(senders, len(places), len(drafts) - len(places), failure)
+        if self._is_sync and appended:
             # Also where no sender waits: readers see it when it is durable.
             self.flusher.wake()
-        if len(appended) < len(gathered):
-            for _, sender in gathered[len(appended) :]:
-                tell_refused(sender, failure)
         self.on_told()
 
     def _become_durable(self) -> None:
+        unseen = self._unseen
+        while unseen and unseen[0][1][-1].end_offset <= self.flusher.durable_offset:
+            made_known = unseen.popleft()
+            if self._lag is None:
+                self._follow(*made_known)
         self._follow()
         self._promises.settle(self.flusher.durable_offset)
         self.on_told()
@@ -316,7 +339,7 @@ class Store(Service):
         """Has the next file of the log made; True if what was gathered is appended only when that is done."""
         if not self._is_open or self.flusher.failure is not None:
             return False
-        is_needed = not self.log.has_room(sum(len(draft.records) for draft, _ in self._gathered))
+        is_needed = not self.log.has_room(sum(size_of(drafts) for drafts, _ in self._gathered))
         preparing = self.preparer.begin(is_needed=is_needed)
         if is_needed and preparing is not None and preparing is not self._awaited:
             self._awaited = preparing
@@ -375,6 +398,8 @@ class Store(Service):
                     self._queue_offsets[draft.topic, draft.queue_id] = place.queue_offset + len(draft.starts)
         if not self._is_sync:
             self._follow(drafts, appended)
+        elif appended:
+            self._unseen.append((drafts, appended))
         return appended
 
     def _check(self, draft: Draft) -> None:

@@ -145,6 +145,7 @@ _BEFORE_OPAQUE = b'{"code":0,"flag":1,"language":"JAVA","opaque":'
 _AFTER_OPAQUE = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % CURRENT_VERSION
 _PLAIN_ANSWER = _BEFORE_OPAQUE + b"%d" + _AFTER_OPAQUE
 _BEFORE_FIELDS, _AFTER_FIELDS = b'{"code":0,"extFields":{', b'},"flag":1,"language":"JAVA","opaque":%d' + _AFTER_OPAQUE
+_WRITTEN_ANSWER = b'{"code":%d,"extFields":{%b},"flag":1,"language":"JAVA","opaque":%d%b' + _AFTER_OPAQUE
 _pack_prefix = PREFIX.pack
 
 OPAQUE_DIGITS_MAX = 9
@@ -166,6 +167,18 @@ def answer_template(fields: bytes) -> bytes:
     The fields are written already, as a template too: `"msgId":"%b","queueId":"%d"`.
     """
     return _BEFORE_FIELDS + fields + _AFTER_FIELDS
+
+
+def written_answer(
+    opaque: int, code: int, remark: str | None, fields: bytes, parts: Sequence[bytes | memoryview]
+) -> bytes:
+    """Returns an answer in JSON whose fields are written already."""
+    said = b"" if remark is None else b',"remark":' + _encoder.encode(remark)
+    header = _WRITTEN_ANSWER % (code, fields, opaque, said)
+    header_size = len(header)
+    size = 4 + header_size + sum(map(len, parts))
+    _check_size(size)
+    return b"".join([_pack_prefix(size, header_size), header, *parts])
 
 
 def binary_answer_with(section: bytes, opaque: int) -> bytes:

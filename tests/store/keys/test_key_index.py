@@ -13,7 +13,7 @@ from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import RealDisk
 from kerolox.store.errors import SyncFailed
 from kerolox.store.keys.index_file import ENTRY, HEADER, IndexFile, IndexShape, WrongShape
-from kerolox.store.keys.key_index import KeyIndex
+from kerolox.store.keys.key_index import Keyed, KeyIndex
 from tests.store.disks import Stopped
 from tests.store.fragile_disk import FragileDisk
 from tests.store.index_cases import (
@@ -60,10 +60,12 @@ def test_many_records_at_once_are_entered_as_one_by_one(tmp_path: Path, at_once:
     index = new_index(RealDisk(), tmp_path / "index", SHAPE, pending_max=100)
     index.load()
     for first in range(0, len(puts), at_once):
-        some = [(TOPIC, put.keys, put.physical_offset, put.store_timestamp) for put in puts[first : first + at_once]]
-        index.put_all(some)
-        # Again, which changes nothing.
-        index.put_all(some)
+        # Twice, which changes nothing.
+        for _ in range(2):
+            some = Keyed()
+            for put in puts[first : first + at_once]:
+                some.add(TOPIC, put.keys, put.physical_offset, put.store_timestamp)
+            index.put_all(some)
     paths = index.paths
     index.close()
 

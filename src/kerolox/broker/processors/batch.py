@@ -11,7 +11,6 @@ from kerolox.broker.topics import TopicTable
 from kerolox.errors import AnswerError
 from kerolox.message import batch, names
 from kerolox.message.errors import MessageIllegal
-from kerolox.message.ids import offset_id
 from kerolox.message.message import Message
 from kerolox.message.properties import find, mark
 from kerolox.message.record import TOPIC_SIZE_MAX
@@ -101,8 +100,8 @@ class Batches:
 
     def sent(self, appended: Appended, shared: Message, draft: Draft, *, is_durable: bool) -> Reply[h.Sent]:
         """Returns the answer that names the place of each message."""
-        first, host = appended.physical_offset, self._storing.store_host
-        message_ids = ",".join([offset_id(host, first + start) for start in draft.starts])
+        first, host = appended.physical_offset, self._storing.store_host.hex().upper()
+        message_ids = ",".join([f"{host}{first + start:016X}" for start in draft.starts])
         unique_key = find(shared.properties, _UNIQ_KEY).decode("utf-8", "replace") or None
         return self._admission.sent(
             message_ids, shared.queue_id, appended.queue_offset, unique_key, is_durable=is_durable

@@ -30,6 +30,9 @@ from kerolox.wire.reply import Reply
 
 COMMIT_OFFSET_BIT, SUSPEND_BIT, SUBSCRIPTION_BIT, CLASS_FILTER_BIT = 0x1, 0x2, 0x4, 0x8
 
+# A plain number, for the pull that costs most is the one that is asked most.
+_READ = Perm.READ.value
+
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -89,13 +92,13 @@ class PullProcessor:
         return reply
 
     def _check(self, header: h.PullMessage) -> SubscriptionGroupConfig:
-        if not self._config.broker_permission & Perm.READ:
+        if not self._config.broker_permission & _READ:
             raise NoPermission(f"the broker[{self._config.broker_ip1}] pulling message is forbidden")
         group = self._groups.find(header.consumer_group)
         if not group.consume_enable:
             raise NoPermission(f"subscription group no permission, {header.consumer_group}")
         topic = self._topics.find(header.topic)
-        if not topic.perm & Perm.READ:
+        if not topic.perm & _READ:
             raise NoPermission(f"the topic[{header.topic}] pulling message is forbidden")
         if not self._groups.is_readable(header.consumer_group, header.topic):
             raise NoPermission(f"the consumer group[{header.consumer_group}] is forbidden for topic[{header.topic}]")

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from kerolox.broker.admission import Admission, Sending, queue_of
 from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.plain_sends import PlainSends
 from kerolox.broker.processors.batch import Batches
 from kerolox.broker.retries import Retries
 from kerolox.broker.sent import SentAnswers, is_plain
@@ -56,6 +57,8 @@ class SendProcessor:
         self._storing = storing
         self._drafts = storing.drafts
         self._submit = storing.store.submit
+        self._plain = PlainSends(config, topics, admission, storing, lane, statistics)
+        self.take = self._plain.take
         self._ids = ids
         # Messages on their way to the log, beside requests that have a task.
         self.lane = lane
@@ -63,8 +66,10 @@ class SendProcessor:
         self.answers = SentAnswers(config, storing)
         self._cluster = mark(names.CLUSTER) + config.broker_cluster_name.encode() + b"\x02"
 
-    @handles(h.SendMessageV2, lane="send")
+    @handles(h.SendMessageV2, lane="send", take="take")
     def send_v2(self, request: Incoming[h.SendMessageV2]) -> Answering[h.Sent]:
+        # What came before it is stored before it.
+        self._plain.submit()
         header = request.header
         if header.batch:
             return self._batches.send(request)
@@ -76,7 +81,7 @@ class SendProcessor:
         except (AnswerError, StoreError) as error:
             return self.refused(error)
 
-    @handles(h.SendMessage, lane="send")
+    @handles(h.SendMessage, lane="send", take="take")
     def send(self, request: Incoming[h.SendMessage]) -> Answering[h.Sent]:
         return self.send_v2(cast("Incoming[h.SendMessageV2]", request))
 

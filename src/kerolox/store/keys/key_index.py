@@ -3,11 +3,11 @@
 import asyncio
 import functools
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
-from typing import TypeAlias
 
 from kerolox.message import sysflag
 from kerolox.message.peek import Peek
@@ -18,9 +18,6 @@ from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.keys.index_file import ENTRY, HEADER, FileFlush, IndexFile, IndexHeader, IndexShape, WrongShape
 
 log = logging.getLogger(__name__)
-
-# Topic, keys, physical offset and store time of a record.
-Put: TypeAlias = tuple[str, Sequence[bytes], int, int]
 
 _NAME_DIGITS = 17
 _TAG_MARK = b"T#"
@@ -45,6 +42,25 @@ def index_keys(unique_key: bytes, keys: bytes, tag: bytes) -> list[bytes]:
         # As 5.5 does it, after the keys; 4.x does not ask for it.
         found.append(tag_key(tag))
     return found
+
+
+class Keyed:
+    """What records are found by that lie one after the other in the log: in each list one for each key."""
+
+    __slots__ = ("offsets", "texts", "timestamps", "topics")
+
+    def __init__(self) -> None:
+        self.topics: list[str] = []
+        self.texts: list[bytes] = []
+        self.offsets: list[int] = []
+        self.timestamps: list[int] = []
+
+    def add(self, topic: str, keys: Sequence[bytes], physical_offset: int, store_timestamp: int) -> None:
+        count = len(keys)
+        self.texts += keys
+        self.topics += [topic] * count
+        self.offsets += [physical_offset] * count
+        self.timestamps += [store_timestamp] * count
 
 
 class KeyIndex:
@@ -131,33 +147,24 @@ class KeyIndex:
             file = self._roll()
             count += file.put(hashes[count:], physical_offset, store_timestamp)
 
-    def put_all(self, puts: Sequence[Put]) -> None:
-        """The same of many records, in the order in which they lie in the log."""
+    def put_all(self, keyed: Keyed) -> None:
+        """The same of many records."""
         end_offset = self.end_physical_offset if self._files else -1
-        # In each, one for each key.
-        topics: list[str] = []
-        texts: list[bytes] = []
-        offsets: list[int] = []
-        timestamps: list[int] = []
-        for topic, keys, physical_offset, store_timestamp in puts:
-            if physical_offset > end_offset:
-                count = len(keys)
-                texts += keys
-                topics += [topic] * count
-                offsets += [physical_offset] * count
-                timestamps += [store_timestamp] * count
-            elif physical_offset == end_offset:
-                self.put(topic, keys, physical_offset, store_timestamp)
-        self._enter(_hashes(topics, texts), offsets, timestamps)
+        offsets = keyed.offsets
+        first = bisect_right(offsets, end_offset)
+        if first:
+            # The last that was entered may not have been entered with all its keys.
+            for at in range(bisect_left(offsets, end_offset), first):
+                self.put(keyed.topics[at], keyed.texts[at : at + 1], end_offset, keyed.timestamps[at])
+            keyed.topics, keyed.texts = keyed.topics[first:], keyed.texts[first:]
+            offsets, keyed.timestamps = offsets[first:], keyed.timestamps[first:]
+        self._enter(_hashes(keyed.topics, keyed.texts), offsets, keyed.timestamps)
 
     def put_records(self, records: Sequence[Peek]) -> None:
         """Enters all that records are found by which lie one after the other in the log."""
         end_offset = self.end_physical_offset if self._files else -1
-        # In each, one for each key.
-        topics: list[str] = []
-        texts: list[bytes] = []
-        offsets: list[int] = []
-        timestamps: list[int] = []
+        keyed = Keyed()
+        topics, texts, offsets, timestamps = keyed.topics, keyed.texts, keyed.offsets, keyed.timestamps
         count = 0
         for record in records:
             if record.sys_flag & sysflag.TRANSACTION_MASK == sysflag.ROLLBACK:

@@ -1,11 +1,12 @@
 """The commit log: every record of every topic, one after the other, in files of one size."""
 
 from collections.abc import Sequence
+from itertools import accumulate, repeat, takewhile
 from pathlib import Path
 
 import msgspec
 
-from kerolox.message.record import BLANK_SIZE_MIN, blank, stamp
+from kerolox.message.record import BLANK_SIZE_MIN, blank, stamp_all, stamp_parts
 from kerolox.store.log.segments import Removal, Segments, Sync
 from kerolox.store.seal import Marks
 
@@ -25,6 +26,8 @@ class Draft(msgspec.Struct, gc=False):
     # What its one record is found by, so that nobody has to read it again to know; None if that was not looked for.
     keys: list[bytes] | None = None
     tags_code: int = 0
+    # Both of each record of a batch.
+    parts: list[tuple[list[bytes], int]] | None = None
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -117,29 +120,27 @@ class CommitLog:
         self, drafts: Sequence[Draft], queue_offsets: Sequence[int], store_timestamp: int, first: int
     ) -> list[Appended]:
         """Writes as many drafts from the `first` on as fit into this file, at least one."""
-        start = end = self.end_offset
+        start = self.end_offset
         room = self._segments.room_after(start) - BLANK_SIZE_MIN
-        appended: list[Appended] = []
-        for index in range(first, len(drafts)):
-            draft = drafts[index]
-            records = draft.records
-            size = len(records)
-            if end - start + size > room:
-                break
-            queue_offset = queue_offsets[index]
-            if len(draft.starts) == 1:
-                stamp(records, queue_offset, end, store_timestamp)
-            else:
-                for number, at in enumerate(draft.starts):
-                    stamp(records, queue_offset + number, end + at, store_timestamp, at)
-            appended.append(Appended(end, end + size, queue_offset, store_timestamp))
-            end += size
-        data = b"".join([draft.records for draft in drafts[first : first + len(appended)]])
+        if first:
+            drafts, queue_offsets = drafts[first:], queue_offsets[first:]
+        records = [draft.records for draft in drafts]
+        if sum(map(len, records)) > room:
+            ends = accumulate(map(len, records))
+            count = sum(1 for _ in takewhile(room.__ge__, ends))
+            drafts, queue_offsets, records = drafts[:count], queue_offsets[:count], records[:count]
+        offsets = stamp_all(records, queue_offsets, start, store_timestamp)
+        record_count = len(records)
+        for draft, offset, queue_offset in zip(drafts, offsets, queue_offsets, strict=False):
+            if len(draft.starts) > 1:
+                record_count += len(draft.starts) - 1
+                stamp_parts(draft.records, draft.starts, queue_offset, offset, store_timestamp)
+        data = b"".join(records)
         self._write(data)
-        self.end_offset = end
-        self.marks.add(start, data, sum([len(draft.starts) for draft in drafts[first : first + len(appended)]]))
+        self.end_offset = offsets[-1]
+        self.marks.add(start, data, record_count)
         self._recent_offset, self._recent = start, data
-        return appended
+        return list(map(Appended, offsets, offsets[1:], queue_offsets, repeat(store_timestamp)))
 
     def _write(self, data: bytes) -> None:
         """Writes at the end; of what fails some may be there."""

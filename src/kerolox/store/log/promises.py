@@ -2,12 +2,17 @@
 
 import asyncio
 import logging
+from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from kerolox.store.log.commit_log import Appended
 
 log = logging.getLogger(__name__)
+
+_end_offset = attrgetter("end_offset")
 
 
 class Sender(Protocol):
@@ -18,50 +23,83 @@ class Sender(Protocol):
     def refused(self, error: Exception) -> None: ...
 
 
+class Senders(Protocol):
+    """Those who put several messages at once, in the order in which they lie in the log.
+
+    Told once of each what became of it: `first` is the number of the first that is meant.
+    """
+
+    def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None: ...
+
+    def refused(self, first: int, count: int, error: Exception) -> None: ...
+
+
+class One:
+    """A single sender as one of several."""
+
+    __slots__ = ("_sender",)
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
+        self._sender.stored(appended[0], is_durable)
+
+    def refused(self, first: int, count: int, error: Exception) -> None:
+        self._sender.refused(error)
+
+
 class Promises:
     """In the order in which messages lie in the log; one timer for all, since all wait equally long."""
 
     def __init__(self, *, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
-        self._waiting: deque[tuple[float, Appended, Sender]] = deque()
+        self._waiting: deque[tuple[float, int, Sequence[Appended], Senders]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return sum(len(appended) for _, _, appended, _ in self._waiting)
 
     @property
     def size(self) -> int:
         """How many bytes of the log those who wait span; what they hold in memory is not much more."""
         waiting = self._waiting
-        return waiting[-1][1].end_offset - waiting[0][1].physical_offset if waiting else 0
+        return waiting[-1][2][-1].end_offset - waiting[0][2][0].physical_offset if waiting else 0
 
-    def add(self, appended: Appended, sender: Sender) -> None:
+    def add(self, first: int, appended: Sequence[Appended], senders: Senders) -> None:
+        """Notes who is to be told of what lies one after the other in the log."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_seconds
-        self._waiting.append((deadline, appended, sender))
+        self._waiting.append((deadline, first, appended, senders))
         if self._timer is None:
             self._timer = loop.call_at(deadline, self._expire)
 
     def settle(self, durable_offset: int) -> None:
         """Tells those whose messages are durable."""
         waiting = self._waiting
-        while waiting and waiting[0][1].end_offset <= durable_offset:
-            _, appended, sender = waiting.popleft()
-            tell_stored(sender, appended, is_durable=True)
+        while waiting and waiting[0][2][0].end_offset <= durable_offset:
+            deadline, first, appended, senders = waiting.popleft()
+            if appended[-1].end_offset > durable_offset:
+                # The sync began in the midst of them.
+                count = bisect_right(appended, durable_offset, key=_end_offset)
+                waiting.appendleft((deadline, first + count, appended[count:], senders))
+                appended = appended[:count]
+            tell_stored(senders, first, appended, is_durable=True)
         self._disarm()
 
     def fail(self, error: Exception) -> None:
         """Tells all that nobody knows what became of their messages."""
         while self._waiting:
-            tell_refused(self._waiting.popleft()[2], error)
+            _, first, appended, senders = self._waiting.popleft()
+            tell_refused(senders, first, len(appended), error)
         self._disarm()
 
     def _expire(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
         while self._waiting and self._waiting[0][0] <= loop.time():
-            _, appended, sender = self._waiting.popleft()
-            tell_stored(sender, appended, is_durable=False)
+            _, first, appended, senders = self._waiting.popleft()
+            tell_stored(senders, first, appended, is_durable=False)
         if self._waiting:
             self._timer = loop.call_at(self._waiting[0][0], self._expire)
 
@@ -71,21 +109,17 @@ class Promises:
             self._timer = None
 
 
-def tell_stored(sender: Sender, appended: Appended, *, is_durable: bool) -> None:
-    """Whatever goes wrong with one sender, the others must be told too."""
+def tell_stored(senders: Senders, first: int, appended: Sequence[Appended], *, is_durable: bool) -> None:
+    """Whatever goes wrong with some senders, the others must be told too."""
     try:
-        sender.stored(appended, is_durable)
+        senders.stored(first, appended, is_durable)
     except Exception as error:
-        not_told(appended, error)
+        place = appended[0].physical_offset
+        log.error("senders of messages from %d on could not be told that they are stored", place, exc_info=error)
 
 
-def not_told(appended: Appended, error: Exception) -> None:
-    place = appended.physical_offset
-    log.error("the sender of the message at %d could not be told that it is stored", place, exc_info=error)
-
-
-def tell_refused(sender: Sender, error: Exception) -> None:
+def tell_refused(senders: Senders, first: int, count: int, error: Exception) -> None:
     try:
-        sender.refused(error)
+        senders.refused(first, count, error)
     except Exception:
-        log.exception("a sender could not be told that its message is not stored: %s", error)
+        log.exception("senders could not be told that their messages are not stored: %s", error)

@@ -101,6 +101,29 @@ class Records:
             self._cut(found, data, start, places[first:last], wants)
             first = last
 
+    def gather_all(self, entries: Sequence[tuple[int, int, int]]) -> list[Run] | None:
+        """Returns the records of queue entries without a copy of them; None if not all are there, and in one file."""
+        (first, _, _), (last, last_size, _) = entries[0], entries[-1]
+        if self.damages or first < self._log.first_offset:
+            return None
+        view, base, limit = self._view(first)
+        if view is None or last + last_size > limit:
+            return None
+        starts = [start - base for start, _, _ in entries]
+        if max(starts) != starts[-1]:
+            return None
+        try:
+            heads = [_unpack_head(view, start) for start in starts]
+        except struct.error:
+            return None
+        if heads != [(size, MAGIC_V1, start) for start, size, _ in entries]:
+            return None
+        size = sum([head[0] for head in heads])
+        if last + last_size - first == size:
+            # They lie side by side.
+            return [view[starts[0] : starts[0] + size]]
+        return [view[start : start + head[0]] for start, head in zip(starts, heads, strict=True)]
+
     def _gather_plain(self, found: Gathered, places: Sequence[tuple[int, int]]) -> int:
         """Adds records without a copy of them, up to an unusual one or a file that cannot be seen; returns how many."""
         runs, total = found.runs, 0

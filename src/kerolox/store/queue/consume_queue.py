@@ -8,7 +8,7 @@ int64  tags code
 import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from itertools import starmap, takewhile
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -164,22 +164,30 @@ class ConsumeQueue:
 
     def append_all(self, records: Sequence[Peek]) -> None:
         """Enters records that lie in this order in the log, as `append` would one after the other."""
-        first = records[0]
-        start = first.queue_offset
-        if (
-            start * ENTRY_SIZE != self._written_offset + len(self._pending)
-            or first.physical_offset + first.size <= self.max_physical_offset
-            or [record.queue_offset for record in records] != list(range(start, start + len(records)))
-        ):
+        start = records[0].queue_offset
+        if [record.queue_offset for record in records] == list(range(start, start + len(records))):
+            self.append_run(start, [(record.physical_offset, record.size, record.tags_code) for record in records])
+        else:
             for record in records:
                 self.append(record.queue_offset, record.physical_offset, record.size, record.tags_code)
+
+    def append_run(self, queue_offset: int, entries: Sequence[tuple[int, int, int]]) -> None:
+        """Enters records one after the other: physical offset, size and tags code of each."""
+        physical_offset, size, _ = entries[0]
+        if (
+            queue_offset * ENTRY_SIZE != self._written_offset + len(self._pending)
+            or physical_offset + size <= self.max_physical_offset
+        ):
+            for number, entry in enumerate(entries, queue_offset):
+                self.append(number, *entry)
             return
         backlog = self._backlog
         if not self._pending:
             backlog.unwritten[self] = None
-        backlog.entries += len(records)
-        self._pending += b"".join([_pack(record.physical_offset, record.size, record.tags_code) for record in records])
-        self.max_physical_offset = records[-1].physical_offset + records[-1].size
+        backlog.entries += len(entries)
+        self._pending += b"".join(starmap(_pack, entries))
+        physical_offset, size, _ = entries[-1]
+        self.max_physical_offset = physical_offset + size
 
     def entry(self, queue_offset: int) -> Entry | None:
         """Returns where the message at `queue_offset` lies, or None if there is no entry."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from enum import Enum
-from itertools import chain
+from itertools import accumulate, chain, takewhile
 
 import msgspec
 
@@ -106,6 +106,11 @@ def pull(
     entries_max = min(high - queue_offset, max(bounds.entries_max, count_max))
     step = entries_max if matches or wants else max(in_memory[0] + 1, 1)
 
+    if matches is None and wants is None:
+        got = _pull_plain(records, queue, queue_offset, low, high, *in_memory, on_disk_before)
+        if got is not None:
+            return got
+
     found = Gathered([])
     places: list[tuple[int, int]] = []
     # Of those found, and of those that are likely to be.
@@ -150,6 +155,33 @@ def pull(
     return Got(status, next_offset, low, high, suggests_slave=suggests_slave)
 
 
+def _pull_plain(
+    records: Records,
+    queue: ConsumeQueue,
+    queue_offset: int,
+    low: int,
+    high: int,
+    count_max: int,
+    bytes_max: int,
+    on_disk_before: int,
+) -> Got | None:
+    """Returns what most pulls find: records in memory, all of them there and in one file; None if it is not so."""
+    data = _read(queue, queue_offset, min(count_max, high - queue_offset))
+    entries = list(ENTRY.iter_unpack(data))
+    size = sum([entry[1] for entry in entries])
+    if size > bytes_max:
+        ends = accumulate([entry[1] for entry in entries])
+        entries = entries[: sum(1 for _ in takewhile(bytes_max.__ge__, ends)) or 1]
+        size = sum([entry[1] for entry in entries])
+    if not entries or entries[0][0] < on_disk_before:
+        return None
+    runs = records.gather_all(entries)
+    if runs is None:
+        return None
+    last = entries[-1][0]
+    return Got(GetStatus.FOUND, queue_offset + len(entries), low, high, runs, len(entries), size, False, last)
+
+
 def _entries(queue: ConsumeQueue, queue_offset: int, count: int, step: int) -> Iterator[tuple[int, int, int]]:
     """Yields entries without making objects of them; they are read so many at a time."""
     return chain.from_iterable(ENTRY.iter_unpack(data) for data in _blocks(queue, queue_offset, count, step))
@@ -158,11 +190,15 @@ def _entries(queue: ConsumeQueue, queue_offset: int, count: int, step: int) -> I
 def _blocks(queue: ConsumeQueue, queue_offset: int, count: int, step: int) -> Iterator[bytes]:
     end = queue_offset + count
     while queue_offset < end:
-        try:
-            data = queue.read(queue_offset, min(step, end - queue_offset))
-        except OSError as error:
-            raise StoreError(f"a consume queue could not be read: {error}") from error
+        data = _read(queue, queue_offset, min(step, end - queue_offset))
         if not data:
             return
         yield data
         queue_offset += len(data) // ENTRY_SIZE
+
+
+def _read(queue: ConsumeQueue, queue_offset: int, count: int) -> bytes:
+    try:
+        return queue.read(queue_offset, count)
+    except OSError as error:
+        raise StoreError(f"a consume queue could not be read: {error}") from error

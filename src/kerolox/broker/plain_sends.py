@@ -1,0 +1,184 @@
+"""Most messages by far: those that nothing is to be done about but store them, taken together.
+
+What comes in one turn of the loop is checked as it comes; records are made, stored, counted and answered in one go,
+which costs half of what it does one by one.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from kerolox.broker.admission import Admission, Sending
+from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.sent import UNIQUE_KEY_SIZE_MAX, SentAnswers
+from kerolox.broker.statistics import Statistics
+from kerolox.broker.storing import Storing, born_host, refusal
+from kerolox.broker.system_topics import NOT_FOR_PRODUCERS, RETRY_PREFIX
+from kerolox.broker.topics import TopicTable
+from kerolox.message import names, sysflag
+from kerolox.message.ids import offset_id
+from kerolox.message.plain import Found
+from kerolox.message.properties import mark
+from kerolox.message.record import PROPERTIES_SIZE_MAX, Row
+from kerolox.remoting.routes import Incoming, Later
+from kerolox.runtime.lanes import Lane
+from kerolox.store.log.commit_log import Appended
+from kerolox.wire.headers import messages as h
+from kerolox.wire.reply import Reply
+
+# Transactions and batches in one record are somebody else's.
+_UNUSUAL = sysflag.TRANSACTION_MASK | sysflag.INNER_BATCH
+
+
+class PlainSends:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        admission: Admission,
+        storing: Storing,
+        lane: Lane,
+        statistics: Statistics,
+    ) -> None:
+        self._config = config
+        self._topics = topics.topics
+        self._admission = admission
+        self._storing = storing
+        self.lane = lane
+        self._read = storing.drafts.properties.read
+        self._body_size_max = storing.drafts.body_size_max
+        self._cluster = mark(names.CLUSTER) + config.broker_cluster_name.encode() + b"\x02"
+        self._properties_size_max = PROPERTIES_SIZE_MAX - len(self._cluster) - 1
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # By topic, what has come in this turn; None for a topic whose messages are not plain.
+        self._runs: dict[str, _Run | None] = {}
+        self.statistics = statistics
+        self.answers = SentAnswers(config, storing)
+
+    def take(self, request: Incoming[Any]) -> bool:
+        """Takes a message, which is stored with the others of this turn; False if it is none of the plain ones."""
+        header: Sending = request.header
+        runs = self._runs
+        if header.topic in runs:
+            run = runs[header.topic]
+        else:
+            run = runs[header.topic] = self._begin(header.topic)
+        queue_id, body, properties = header.queue_id, request.body, header.properties
+        if (
+            run is None
+            or not 0 <= queue_id < run.queue_count
+            or not 0 < len(body) <= self._body_size_max
+            or not properties
+            or header.batch
+            or header.sys_flag & _UNUSUAL
+        ):
+            return False
+        data = properties.encode("utf-8", "surrogateescape")
+        read = self._read(data) if len(data) <= self._properties_size_max else None
+        lane = self.lane
+        if read is None or lane.under_way >= lane.capacity:
+            return False
+        unique_key = read[0]
+        if not unique_key.isalnum() or len(unique_key) > UNIQUE_KEY_SIZE_MAX:
+            return False
+        lane.under_way += 1
+        run.requests.append(request)
+        run.found.append(read)
+        run.rows.append(
+            (
+                queue_id,
+                header.flag,
+                header.sys_flag,
+                header.born_timestamp,
+                born_host(request.origin.remote),
+                header.reconsume_times or 0,
+                body,
+                data + self._cluster if data[-1] == 2 else data + b"\x02" + self._cluster,
+            )
+        )
+        return True
+
+    def _begin(self, name: str) -> "_Run | None":
+        """Returns what gathers the messages of a topic; None if each of them has to be looked at."""
+        if not self._runs:
+            self._loop = self._loop or asyncio.get_running_loop()
+            self._loop.call_soon(self._end)
+        topic, config = self._topics.get(name), self._config
+        is_usual = (
+            topic is not None
+            and not topic.order
+            and not config.start_accept_send_request_time_stamp
+            and name not in NOT_FOR_PRODUCERS
+            and not name.startswith(RETRY_PREFIX)
+        )
+        if topic is None or not is_usual:
+            return None
+        return _Run(self, topic.topic_name, max(topic.write_queue_nums, topic.read_queue_nums))
+
+    def _end(self) -> None:
+        self.submit()
+        self._runs = {}
+
+    def submit(self) -> None:
+        """Has stored what has come so far: what comes after it is stored after it."""
+        for name, run in self._runs.items():
+            if run is not None and run.requests:
+                # What was taken so far keeps its lists.
+                self._runs[name] = _Run(self, run.topic, run.queue_count)
+                run.submit(self._storing)
+
+    def refused(self, error: Exception) -> Reply[h.Sent]:
+        return self._admission.refused(refusal(error))
+
+    def not_durable(self, appended: Appended, queue_id: int, unique_key: bytes) -> Reply[h.Sent]:
+        return self._admission.sent(
+            offset_id(self._storing.store_host, appended.physical_offset),
+            queue_id,
+            appended.queue_offset,
+            unique_key.decode("utf-8", "replace"),
+            is_durable=False,
+        )
+
+
+class _Run:
+    """Messages of one topic on their way to the log, and those who wait for them."""
+
+    __slots__ = ("_began", "_sends", "found", "queue_count", "requests", "rows", "topic")
+
+    def __init__(self, sends: PlainSends, topic: str, queue_count: int) -> None:
+        self._sends = sends
+        self._began = perf_counter()
+        self.topic = topic
+        self.queue_count = queue_count
+        self.requests: list[Incoming[Any]] = []
+        self.rows: list[Row] = []
+        self.found: list[Found] = []
+
+    def submit(self, storing: Storing) -> None:
+        try:
+            drafts = storing.drafts.plain(self.topic, storing.store_host, self.rows, self.found)
+            storing.store.submit_all(drafts, self, at_once=True)
+        except Exception as error:
+            self.refused(0, len(self.requests), error)
+
+    def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
+        sends, count = self._sends, len(appended)
+        sends.lane.under_way -= count
+        size = appended[-1].end_offset - appended[0].physical_offset
+        sends.statistics.put_all(self.topic, count, size, perf_counter() - self._began)
+        requests, rows, found = self.requests, self.rows, self.found
+        if count < len(requests):
+            part = slice(first, first + count)
+            requests, rows, found = requests[part], rows[part], found[part]
+        if is_durable:
+            sends.answers.send_all(requests, rows, found, appended)
+            return
+        for request, row, (unique_key, _, _), place in zip(requests, rows, found, appended, strict=True):
+            Later[h.Sent](request).answer(sends.not_durable(place, row[0], unique_key))
+
+    def refused(self, first: int, count: int, error: Exception) -> None:
+        self._sends.lane.under_way -= count
+        reply = self._sends.refused(error)
+        for request in self.requests[first : first + count]:
+            Later[h.Sent](request).answer(reply)

@@ -1,0 +1,72 @@
+"""The properties of most messages: nothing in them changes how a message is stored, and few of them ever differ.
+
+What one producer sends is alike but for the unique key and the keys. These are cut out, and what the rest says is
+remembered.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from kerolox.message import names
+from kerolox.message.properties import find, mark
+from kerolox.message.tags import tags_code
+
+_UNIQ_KEY, _KEYS, _TAGS, _WAIT = (mark(name) for name in (names.UNIQ_KEY, names.KEYS, names.TAGS, names.WAIT))
+_UNIQ_KEY_SIZE, _KEYS_SIZE = len(_UNIQ_KEY), len(_KEYS)
+# So that nobody can fill the memory.
+_KNOWN_MAX = 1024
+_KNOWN_SIZE_MAX = 512
+
+
+class Traits(msgspec.Struct, frozen=True, gc=False):
+    """What properties say of a message, beside its keys."""
+
+    tag: bytes
+    tags_code: int
+
+
+# Unique key, keys, and what the rest says.
+Found: TypeAlias = tuple[bytes, bytes, Traits]
+
+
+class PlainProperties:
+    """Reads them; whoever has a name that begins like one of the `unusual` is left to others."""
+
+    def __init__(self, unusual: Iterable[bytes]) -> None:
+        self._unusual = frozenset(name[:4] for name in (*unusual, _UNIQ_KEY, _KEYS))
+        self._known: dict[bytes, Traits | None] = {}
+
+    def read(self, data: bytes) -> Found | None:
+        """Returns what there is; None for properties that want a closer look."""
+        start = data.find(_UNIQ_KEY)
+        if start < 0 or (start and data[start - 1] != 2):
+            return None
+        end = data.find(b"\x02", start)
+        if end < 0:
+            end = len(data)
+        unique_key, rest = data[start + _UNIQ_KEY_SIZE : end], data[:start] + data[end:]
+        keys = b""
+        start = rest.find(_KEYS)
+        if start >= 0:
+            if start and rest[start - 1] != 2:
+                return None
+            end = rest.find(b"\x02", start)
+            if end < 0:
+                end = len(rest)
+            keys, rest = rest[start + _KEYS_SIZE : end], rest[:start] + rest[end:]
+        traits = self._known[rest] if rest in self._known else self._learn(rest)
+        return None if traits is None or not unique_key else (unique_key, keys, traits)
+
+    def _learn(self, rest: bytes) -> Traits | None:
+        traits = None
+        beginnings = {part[:4] for part in rest.split(b"\x02")}
+        if not beginnings & self._unusual and find(rest, _WAIT) != b"false":
+            tag = find(rest, _TAGS)
+            traits = Traits(tag, tags_code(tag))
+        if len(rest) <= _KNOWN_SIZE_MAX:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known[rest] = traits
+        return traits
