@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kerolox.remoting.connection import RECEIVE_SIZE, Connection, ServerConnection, flush_waiting
+from kerolox.remoting.connection import RECEIVE_SIZE, Connection, flush_waiting
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.routes import Routes
 from kerolox.remoting.server import Server
+from kerolox.remoting.server_connection import ServerConnection
 from kerolox.wire.command import Command, decode
 from kerolox.wire.frames import FrameReader
 from tests.remoting.support import Echo, Peer, ask, ask_slow, ask_unknown, complaints, serving, until

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.address import format_address
-from kerolox.remoting.connection import Connection, ServerConnection, close_all
+from kerolox.remoting.connection import Connection, close_all
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.routes import Routes
+from kerolox.remoting.server_connection import ServerConnection
 from kerolox.remoting.tls import ServerTls, TlsMode
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.service import Service
