@@ -117,8 +117,10 @@ class PlainSends:
         return _Run(self, topic.topic_name, max(topic.write_queue_nums, topic.read_queue_nums))
 
     def _end(self) -> None:
-        self.submit()
-        self._runs = {}
+        runs, self._runs = self._runs, {}
+        for run in runs.values():
+            if run is not None and run.requests:
+                run.submit(self._storing)
 
     def submit(self) -> None:
         """Has stored what has come so far: what comes after it is stored after it."""

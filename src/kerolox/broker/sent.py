@@ -65,7 +65,7 @@ class SentAnswers:
         found: Sequence[Found],
         appended: Sequence[Appended],
     ) -> None:
-        """Sends the same to all who sent plain messages, and want to know."""
+        """Sends the same to all who sent plain messages, and want to know; the store has it leave, as its `on_told`."""
         template = _json_template(self._storing.store_host, self._config.region_id, self._config.trace_on)
         connection: Connection | None = None
         frames: list[bytes] = []
@@ -74,7 +74,7 @@ class SentAnswers:
                 continue
             if request.origin is not connection:
                 if connection is not None:
-                    connection.send_all(frames)
+                    connection.send_all(frames, is_flushed=True)
                 connection, frames = request.origin, []
             if request.serialization == JSON:
                 values = row[0], unique_key, place.physical_offset, place.queue_offset, request.opaque
@@ -84,7 +84,7 @@ class SentAnswers:
             else:
                 frames.append(self.write(request, place, row[0], unique_key))
         if connection is not None:
-            connection.send_all(frames)
+            connection.send_all(frames, is_flushed=True)
 
 
 def is_plain(unique_key: bytes) -> bool:

@@ -227,10 +227,13 @@ class Connection(asyncio.BufferedProtocol):
         """Puts a frame on its way; those of one turn of the loop leave together."""
         self.send_all((frame,))
 
-    def send_all(self, frames: Iterable[bytes]) -> None:
+    def send_all(self, frames: Iterable[bytes], *, is_flushed: bool = False) -> None:
+        """The same of several. Whoever will call `flush_waiting` before the turn ends says that they are flushed."""
         if not self._out:
             loop = self._loop
-            if not _received.waiting or _received.loop is not loop:
+            if is_flushed and (not _received.waiting or _received.loop is loop):
+                _received.loop = loop
+            elif not _received.waiting or _received.loop is not loop:
                 _received.loop, _received.waiting = loop, []
                 loop.call_soon(flush_waiting)
             _received.waiting.append(self)
