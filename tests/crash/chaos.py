@@ -30,8 +30,9 @@ what a sender was told is stored; under ASYNC_FLUSH the same, but a power cut ma
 Apache's does), and then only whether the rest is whole is proved.
 
 Power cuts are simulated: a disk in memory drops, tears and reorders what was not synced. Processes are real ones, on a
-real disk, stopped by `strace` at a system call or by SIGKILL at any moment. Each command stands next to what it showed;
-`make test` runs a small part of each.
+real disk, stopped by `strace` at a system call or by SIGKILL at any moment. Where brokers fail under load, what the
+producer was told is stored is read back, none of its sends may fail, and those that it had to repeat may come twice.
+Each command stands next to what it showed; `make test` runs a small part of each.
 
 """
 # So much of what a proof that failed has printed.
@@ -102,6 +103,12 @@ PROOFS = (
         "tests/crash/test_processes.py -k any_moment",
         {"KEROLOX_CRASH_LIVES": "200"},
     ),
+    Proof(
+        "failover",
+        "two brokers and two NameServers under load: one broker stopped, one killed, all started anew in turn",
+        "tests/client/test_failover.py",
+        {"KEROLOX_FAILOVER_ROUNDS": "5"},
+    ),
 )
 
 
@@ -127,7 +134,8 @@ def prove(proof: Proof) -> tuple[Row, bool]:
 def _row(proof: Proof, notes: list[dict[str, int]], seconds: float, *, is_held: bool) -> Row:
     runs = sum(note["runs"] for note in notes)
     promised = sum(note.get("promised", 0) for note in notes)
-    lost = proof.lost if is_held else "FAILED"
+    duplicates = sum(note.get("duplicates", 0) for note in notes)
+    lost = f"{proof.lost}{f'; {duplicates:,} came twice' if duplicates else ''}" if is_held else "FAILED"
     return proof.what, f"{runs:,}", f"{promised:,}", lost, f"{seconds:.0f}", f"`{proof.command}`"
 
 

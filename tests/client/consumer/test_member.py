@@ -1,8 +1,5 @@
-"""Members of a group: who has which queue when members come, go and die, and what operators may ask of them."""
+"""Members of a group: how far they come, and what operators may ask of them."""
 
-import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 from kerolox.client.consumer.positions import ConsumeFrom
@@ -24,62 +21,6 @@ from tests.client.sessions import options, session_of, until
 def consumer(cluster: Cluster, handler: Noted, clock: ManualClock | None = None) -> PushConsumer:
     given = options(cluster) if clock is None else options(cluster, clock=clock)
     return PushConsumer("group", handler, topics="orders", consume_from=ConsumeFrom.FIRST_OFFSET, options=given)
-
-
-def owned(members: Sequence[PushConsumer]) -> list[tuple[str, int]]:
-    return sorted(
-        (queue.broker_name, queue.queue_id)
-        for member in members
-        for queue in member.assigned
-        if queue.topic == "orders"
-    )
-
-
-async def die(member: PushConsumer) -> None:
-    """Ends a member as if its process had: connections close, and nobody is told anything."""
-    await member._rebalancer.stop()
-    for reader in member._readers.values():
-        reader.window.drop()
-        await reader.stop()
-    await member._supervisor.__aexit__(None, None, None)
-    member._session.consumers.clear()
-    await member._session.release()
-
-
-async def test_every_queue_has_one_owner_within_two_seconds_when_members_die_and_join(two_brokers: Cluster) -> None:
-    """And nothing is skipped: what a dead member had not committed comes to another."""
-    noted = Noted()
-    queues = [(broker, queue_id) for broker in ("broker-a", "broker-b") for queue_id in range(4)]
-    async with AsyncExitStack() as stack:
-        brokers = await stack.enter_async_context(sender(two_brokers))
-        sent = 0
-
-        async def send(count: int) -> None:
-            nonlocal sent
-            for _ in range(count):
-                await brokers.send("orders", b"%d" % sent, queue_id=sent % 4, broker=sent // 4 % 2)
-                sent += 1
-
-        await send(80)
-        members = [await stack.enter_async_context(consumer(two_brokers, noted)) for _ in range(2)]
-        dying = consumer(two_brokers, noted)
-        await dying.start()
-        await until(lambda: owned([*members, dying]) == queues and owned([dying]))
-
-        await send(80)
-        started = time.monotonic()
-        await die(dying)
-        await until(lambda: owned(members) == queues)
-        assert time.monotonic() - started < 2
-
-        await send(80)
-        started = time.monotonic()
-        members.append(await stack.enter_async_context(consumer(two_brokers, noted)))
-        await until(lambda: owned(members) == queues and owned(members[-1:]))
-        assert time.monotonic() - started < 2
-
-        await send(80)
-        await until(lambda: set(noted.bodies) == set(numbered(320)))
 
 
 async def test_offsets_are_committed_every_five_seconds(cluster: Cluster) -> None:

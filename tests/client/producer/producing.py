@@ -2,13 +2,18 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from kerolox.broker import Broker
 from kerolox.client.producer.producer import Producer
 from kerolox.message.message import Message as Record
 from kerolox.message.record import decode_all
 from kerolox.testing import Cluster
-from tests.client.brokers import Stage
+
+
+class Served(Protocol):
+    @property
+    def namesrv_addr(self) -> str: ...
 
 
 def stored(broker: Broker, topic: str) -> list[Record]:
@@ -30,7 +35,7 @@ def stored_bodies(cluster: Cluster, topic: str) -> list[bytes]:
 
 
 @asynccontextmanager
-async def producing(cluster: Cluster | Stage, group: str = "shop", **keywords: object) -> AsyncIterator[Producer]:
+async def producing(cluster: Served, group: str = "shop", **keywords: object) -> AsyncIterator[Producer]:
     given = {"namesrv_addr": cluster.namesrv_addr, "client_ip": "127.0.0.1", **keywords}
     async with Producer(group, **given) as producer:  # type: ignore[arg-type]
         yield producer

@@ -1,0 +1,3 @@
+"""What tests have counted, for whoever reads the end of their output."""
+
+Shown = list[str]
