@@ -4,6 +4,8 @@ from typing import ClassVar
 
 from kerolox.codes import ResponseCode
 
+_REFUSED_BY_4X = "AclException"
+
 
 class KeroloxError(Exception):
     """The root of everything Kerolox raises on purpose."""
@@ -58,7 +60,12 @@ class AnswerError(KeroloxError):
 
     @classmethod
     def of(cls, code: int, remark: str | None) -> "AnswerError":
-        """Returns the exception that stands for `code`; an AnswerError itself where the code has no class."""
+        """Returns the exception that stands for `code`; an AnswerError itself where the code has no class.
+
+        Brokers of 4.x have no code for those whom they do not let in, and name the exception instead.
+        """
+        if code == ResponseCode.SYSTEM_ERROR and remark is not None and _REFUSED_BY_4X in remark:
+            return NoPermission(remark, code=code)
         return cls._by_code.get(code, AnswerError)(remark, code=code)
 
 

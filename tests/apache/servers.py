@@ -36,10 +36,12 @@ def broker(
     port: int | None = None,
     properties: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Iterator[Process]:
     """A broker that has registered with `namesrv`; `properties` are laid over what makes it small.
 
-    `settings` are those of its virtual machine. Who wants the ids of messages to lead to it again gives its port.
+    `settings` are those of its virtual machine, `files` are laid into its directory `conf`. Who wants the ids of
+    messages to lead to it again gives its port.
     """
     port = port or broker_port()
     with temporary_home() as home:
@@ -51,6 +53,8 @@ def broker(
             **_small(home),
             **(properties or {}),
         }
+        for file, text in (files or {}).items():
+            (home / "conf" / file).write_text(text)
         arguments = ("-c", str(write_properties(home / "broker.conf", wanted)))
         main_class = "org.apache.rocketmq.broker.BrokerStartup"
         command = java_command(SERVER_VERSIONS[version], home, main_class, *arguments, settings=settings)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from kerolox.auth.signing import signature
+from kerolox.codes import Version
 from kerolox.errors import CallTimeout, ConnectionLost
 from kerolox.testing import Cluster
 from kerolox.wire.command import decode
@@ -12,6 +13,7 @@ from kerolox.wire.frames import FrameReader
 from kerolox.wire.header import ext_text
 from kerolox.wire.headers.broker import GetBrokerRuntimeInfo
 from kerolox.wire.headers.clients import HeartBeat
+from kerolox.wire.headers.messages import QueryMessage
 from kerolox.wire.headers.namesrv import GetRouteInfoByTopic
 from tests.broker.brokers import pulling
 from tests.client.sessions import NotedProducer, options, session_of, silent_server
@@ -55,7 +57,19 @@ async def test_requests_are_signed_for_who_has_credentials(cluster: Cluster) -> 
         assert set(fields) == {"topic", "AccessKey", "Signature"}
         assert fields["Signature"] == signature("12345678", fields, b"hello")
         assert session.is_signing
-        assert await session.routes.get("TBW102")
+        assert (await session.routes.get("TBW102")).brokers
+
+
+async def test_a_search_by_unique_key_is_signed_so_that_brokers_of_4x_and_5x_agree(cluster: Cluster) -> None:
+    """Those of 4.x leave the field out of what they verify; those of 5.x only if the client says it is of 4.9.3."""
+    query = QueryMessage(topic="t", key="k", max_num=1, begin_timestamp=0, end_timestamp=1, is_unique_key=True)
+    async with session_of(options(cluster, access_key="rocketmq2", secret_key="12345678")) as session:
+        (frame,) = FrameReader().feed(session._calls._frame(query, 7, 0, b""))
+        command = decode(frame)
+
+    fields = ext_text(command.ext)
+    assert (fields.pop("_UNIQUE_KEY_QUERY"), command.version) == ("true", Version.V4_9_3)
+    assert fields["Signature"] == signature("12345678", fields, b"")
 
 
 async def test_clients_say_that_they_are_python(cluster: Cluster) -> None:

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from kerolox.client import PullConsumer, SimpleConsumer
 from kerolox.client.errors import GroupTaken
 from kerolox.client.options import Options
+from kerolox.errors import NoPermission, SystemFailure
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime.clock import ManualClock
 from kerolox.testing import Cluster
@@ -54,6 +56,52 @@ async def test_heartbeats_tell_brokers_who_is_here_and_that_they_leave(cluster: 
 
         assert not clients.producers
         assert not clients.consumers
+
+
+class Guarded:
+    """A broker that lets nobody in, in the words of 4.x, until it is told to."""
+
+    is_open = False
+
+    @handles(HeartBeat)
+    def heartbeat(self, request: Incoming[HeartBeat]) -> Reply[HeartbeatTaken]:
+        if not self.is_open:
+            raise SystemFailure("org.apache.rocketmq.acl.common.AclException: Check signature failed for accessKey=me")
+        return Reply(HeartbeatTaken())
+
+    @handles(UnregisterClient)
+    def unregister(self, request: Incoming[UnregisterClient]) -> Reply[Empty]:
+        return Reply()
+
+
+async def test_a_member_whom_a_broker_does_not_let_in_is_told_why(stage: Stage) -> None:
+    broker = Guarded()
+    async with serving(broker) as server, session_of(Options(namesrv_addr=stage.namesrv_addr)) as session:
+        await stage.list_broker("broker-a", server.address)
+        session.add_consumer("readers", NotedConsumer("orders"))
+        await session.routes.get("orders")
+
+        await session.heartbeat()
+
+        with pytest.raises(NoPermission, match=f"{server.address} does not let this client in: .* accessKey=me"):
+            session.check_admitted()
+
+        broker.is_open = True
+        await session.heartbeat()
+
+        session.check_admitted()
+
+
+@pytest.mark.parametrize("consumer", [PullConsumer, SimpleConsumer])
+async def test_a_consumer_that_is_not_let_in_does_not_start(
+    consumer: type[PullConsumer | SimpleConsumer], stage: Stage
+) -> None:
+    async with serving(Guarded()) as server:
+        await stage.list_broker("broker-a", server.address)
+        refused = consumer("readers", topics="orders", namesrv_addr=stage.namesrv_addr)
+
+        with pytest.raises(NoPermission, match="Check signature failed"):
+            await refused.start()
 
 
 async def test_a_broker_that_becomes_known_gets_a_heartbeat_at_once(cluster: Cluster) -> None:

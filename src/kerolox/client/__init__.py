@@ -23,7 +23,7 @@ from kerolox.client.options import Options
 from kerolox.client.producer.producer import Producer
 from kerolox.client.producer.transactions import Decision, TransactionProducer, TransactionResult
 from kerolox.client.tracing import Tracing
-from kerolox.errors import KeroloxError, TopicNotFound
+from kerolox.errors import KeroloxError, NoPermission, TopicNotFound
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.sysflag import CompressionType
 from kerolox.wire.bodies.queues import MessageQueue
@@ -43,6 +43,7 @@ __all__ = [
     "MessageModel",
     "MessageQueue",
     "MessageType",
+    "NoPermission",
     "NoRoute",
     "Options",
     "Producer",

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kerolox.auth.signing import Credentials, signed
-from kerolox.codes import ResponseCode
+from kerolox.auth.signing import UNSIGNED, Credentials, signed
+from kerolox.codes import CURRENT_VERSION, ResponseCode, Version
 from kerolox.errors import AnswerError, CallTimeout
 from kerolox.remoting.client import Client
 from kerolox.remoting.connection import Connection, next_opaque
@@ -98,9 +98,21 @@ class Calls:
 
     def _frame(self, request: Request[Any], opaque: int, flag: int, body: bytes) -> bytes:
         ext = request.ext()
+        version = CURRENT_VERSION
         if self._credentials is not None:
             ext = signed(self._credentials, ext, body)
-        return encode(JSON, code=request.code, opaque=opaque, flag=flag, language=LANGUAGE, ext=ext or None, body=body)
+            if UNSIGNED in ext:
+                version = Version.V4_9_3
+        return encode(
+            JSON,
+            code=request.code,
+            opaque=opaque,
+            flag=flag,
+            language=LANGUAGE,
+            version=version,
+            ext=ext or None,
+            body=body,
+        )
 
     @staticmethod
     async def _drained(connection: Connection, name: str, seconds: float) -> None:

@@ -9,7 +9,7 @@ from kerolox.client.errors import GroupTaken
 from kerolox.client.members import ConsumerMember, ProducerMember
 from kerolox.client.routes import MASTER_ID, Routes
 from kerolox.codes import ResponseCode
-from kerolox.errors import AnswerError, KeroloxError, RemotingError
+from kerolox.errors import AnswerError, KeroloxError, NoPermission, RemotingError
 from kerolox.remoting.client import Client
 from kerolox.remoting.connection import Connection
 from kerolox.wire.bodies.clients import ConsumerData, HeartbeatData, ProducerData
@@ -31,6 +31,8 @@ class Presence:
         self.producers: dict[str, ProducerMember] = {}
         self.consumers: dict[str, ConsumerMember] = {}
         self.broker_versions: dict[str, int] = {}
+        # Who of them did not let us in when it was last told.
+        self._refusals: dict[str, NoPermission] = {}
         self._client_id = client_id
         self._routes = routes
         self._client = client
@@ -93,6 +95,10 @@ class Presence:
         introduced = self._introduced
         await asyncio.gather(*(self._begin_heartbeat(address, body, introduced) for address in addresses))
 
+    def check_admitted(self) -> None:
+        for address, refusal in self._refusals.items():
+            raise NoPermission(f"broker {address} does not let this client in: {refusal.remark}", code=refusal.code)
+
     async def introduce(self) -> None:
         if not all(self._is_introduced(address) for address in self._addresses()):
             await self.heartbeat()
@@ -124,6 +130,7 @@ class Presence:
         except RemotingError as error:
             log.info("no heartbeat to %s: %s", address, error)
             return
+        self._refusals.pop(address, None)
         answer = await self._tell(address, HeartBeat(), body)
         if answer is not None:
             introduced[address] = connection
@@ -136,7 +143,10 @@ class Presence:
             log.info("%s was not told of %s: %s", address, request.code.name, error)
             return None
         if answer.code != ResponseCode.SUCCESS:
-            log.warning("%s refused %s: %s", address, request.code.name, AnswerError.of(answer.code, answer.remark))
+            refusal = AnswerError.of(answer.code, answer.remark)
+            log.warning("%s refused %s: %s", address, request.code.name, refusal)
+            if isinstance(refusal, NoPermission):
+                self._refusals[address] = refusal
             return None
         return answer
 

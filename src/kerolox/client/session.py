@@ -209,6 +209,10 @@ class Session:
         """Tells all brokers of known routes who is here; slaves too, if somebody consumes."""
         await self._presence.heartbeat()
 
+    def check_admitted(self) -> None:
+        """Raises NoPermission if a broker has refused the last heartbeat: for wrong keys, or for want of rights."""
+        self._presence.check_admitted()
+
     def heartbeat_soon(self) -> None:
         """Has a heartbeat sent without waiting for it; several wishes of one moment are one."""
         if not self._is_closed and self._presence.needs_heartbeat():

@@ -65,6 +65,8 @@ class GroupMember(ABC):
         self._readers: dict[MessageQueue, Reader] = {}
         # Queues that were given up, and whose messages the handler still has.
         self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
+        # Why one of them could not be had, if there was one.
+        self._untaken: KeroloxError | None = None
         self.started_millis = 0
         self._closed = asyncio.Event()
         # For Reader
@@ -128,7 +130,10 @@ class GroupMember(ABC):
     # Its life
 
     async def start(self) -> None:
-        """Joins the group; RemotingError if no NameServer answers. Topics may come to be later."""
+        """Joins the group. Topics may come to be later.
+
+        RemotingError if no NameServer answers, NoPermission if a broker refuses us.
+        """
         self._lifecycle.begin()
         self.started_millis = self.options.clock.millis()
         self._session = await Session.acquire(self.options)
@@ -175,6 +180,7 @@ class GroupMember(ABC):
             session.routes.watch(topic)
         await self._find_routes()
         await session.heartbeat()
+        session.check_admitted()
         await self._supervisor.__aenter__()
         self._rebalancer.start()
 
@@ -297,6 +303,7 @@ class GroupMember(ABC):
             offset = await start_offset(self._session, self.offsets, queue, membership.consume_from, timestamp)
         except KeroloxError as error:
             log.warning("%s is ours, and cannot be read yet: %s", queue, error)
+            self._untaken = error
             return
         if self._is_wanted(queue):
             self._begin(queue, offset)

@@ -92,7 +92,10 @@ class PullConsumer(GroupMember):
         self._chosen = {topic: subscription(topic, expression, self.options.clock.millis()) for topic in topics}
         for topic in topics | {queue.topic for queue in self._readers}:
             if not await self._apply(topic, {queue for queue in queues if queue.topic == topic}):
-                raise ClientError(f"not all of the queues of topic {topic!r} can be read now")
+                reason = self._untaken or "another try may do"
+                raise ClientError(
+                    f"not all of the queues of topic {topic!r} can be read now: {reason}"
+                ) from self._untaken
 
     def wanted(self, topic: str) -> SubscriptionData | None:
         return self._chosen.get(topic) or super().wanted(topic)

@@ -81,7 +81,7 @@ class SimpleConsumer:
     # Its life
 
     async def start(self) -> None:
-        """Joins the group; RemotingError if no NameServer answers."""
+        """Joins the group; RemotingError if no NameServer answers, NoPermission if a broker refuses us."""
         self._lifecycle.begin()
         self._session = session = await Session.acquire(self.options)
         try:
@@ -90,6 +90,7 @@ class SimpleConsumer:
                 session.routes.watch(topic)
                 await session.routes.refresh(topic)
             await session.heartbeat()
+            session.check_admitted()
         except BaseException:
             self._lifecycle.end()
             await self._leave()

@@ -1,0 +1,236 @@
+"""Our clients with Apache's brokers that let in only whom they know, and let them do only what they may."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from kerolox.admin import AdminClient
+from kerolox.client import (
+    Consumed,
+    ConsumeFrom,
+    Decision,
+    Message,
+    Options,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    Received,
+    SendFailed,
+    SimpleConsumer,
+    TransactionProducer,
+)
+from kerolox.errors import KeroloxError, NoPermission
+from kerolox.wire.bodies.auth import PolicyEntry
+from tests.apache import VERSIONS, servers
+from tests.apache.requirements import require_java
+from tests.compat.table import Part, Table
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
+
+# Two busy cores make a Java broker slow to warm up.
+PATIENT_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
+
+ROOT = {"access_key": "rocketmq-root", "secret_key": "root-12345678"}
+SHOP = {"access_key": "rocketmq-shop", "secret_key": "shop-12345678"}
+STRANGERS: dict[str, dict[str, str]] = {
+    "no key": {},
+    "an unknown key": {"access_key": "rocketmq-ghost", "secret_key": "shop-12345678"},
+    "a wrong secret": {"access_key": SHOP["access_key"], "secret_key": "12345678-shop"},
+}
+# What brokers say, of 4.9 and of 5.x.
+REASONS = {
+    "no key": ("No accessKey is configured", "username cannot be null"),
+    "an unknown key": ("No acl config for rocketmq-ghost", "User:rocketmq-ghost is not found"),
+    "a wrong secret": ("Check signature failed for accessKey=rocketmq-shop", "check signature failed"),
+}
+
+_PLAIN_ACL = f"""\
+globalWhiteRemoteAddresses: []
+accounts:
+  - accessKey: {ROOT["access_key"]}
+    secretKey: {ROOT["secret_key"]}
+    admin: true
+  - accessKey: {SHOP["access_key"]}
+    secretKey: {SHOP["secret_key"]}
+    admin: false
+    defaultTopicPerm: DENY
+    defaultGroupPerm: DENY
+    topicPerms: [orders=PUB|SUB, readable=SUB]
+    groupPerms: [billing=SUB, stock=SUB, shop=SUB]
+"""
+_AUTH = "org.apache.rocketmq.auth"
+_SETTINGS_5X = {
+    "authenticationEnabled": "true",
+    "authenticationProvider": f"{_AUTH}.authentication.provider.DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": f"{_AUTH}.authentication.provider.LocalAuthenticationMetadataProvider",
+    "initAuthenticationUser": json.dumps({"username": ROOT["access_key"], "password": ROOT["secret_key"]}),
+    "innerClientAuthenticationCredentials": json.dumps(
+        {"accessKey": ROOT["access_key"], "secretKey": ROOT["secret_key"]}
+    ),
+    "authorizationEnabled": "true",
+    "authorizationProvider": f"{_AUTH}.authorization.provider.DefaultAuthorizationProvider",
+    "authorizationMetadataProvider": f"{_AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
+}
+_POLICIES_5X = [
+    PolicyEntry(resource="Topic:orders", actions=["Pub", "Sub"], decision="Allow"),
+    PolicyEntry(resource="Topic:readable", actions=["Sub"], decision="Allow"),
+    *(PolicyEntry(resource=f"Group:{name}", actions=["Sub"], decision="Allow") for name in ("billing", "stock")),
+]
+
+
+class Guarded:
+    """A version, and how a client of its servers is made."""
+
+    def __init__(self, version: str, namesrv_addr: str) -> None:
+        self.version = version
+        self._namesrv_addr = namesrv_addr
+
+    @property
+    def is_4x(self) -> bool:
+        return self.version.startswith("4.")
+
+    def options(self, keys: dict[str, str]) -> Options:
+        return Options(namesrv_addr=self._namesrv_addr, **keys)  # type: ignore[arg-type]
+
+    def admin(self, keys: dict[str, str]) -> AdminClient:
+        return AdminClient(options=self.options(keys), timeout_seconds=PATIENT_SECONDS)
+
+    def producer(self, keys: dict[str, str]) -> Producer:
+        return Producer("shop", options=self.options(keys), send_timeout_seconds=PATIENT_SECONDS)
+
+    def push(self, keys: dict[str, str], handler: Callable[..., Any], topic: str = "orders") -> PushConsumer:
+        first = ConsumeFrom.FIRST_OFFSET
+        return PushConsumer("billing", handler, topics=topic, consume_from=first, options=self.options(keys))
+
+    def pull(self, keys: dict[str, str], topic: str = "orders") -> PullConsumer:
+        first = ConsumeFrom.FIRST_OFFSET
+        return PullConsumer("stock", topics=topic, consume_from=first, options=self.options(keys))
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def guarded(request: pytest.FixtureRequest) -> Iterator[Guarded]:
+    """A broker with an operator, and a shop that may do some things; its topics have been made."""
+    require_java()
+    version = request.param
+    with ExitStack() as stack:
+        name_server = stack.enter_context(servers.name_server(version))
+        if version.startswith("4."):
+            given: dict[str, Any] = {"properties": {"aclEnable": "true"}, "files": {"plain_acl.yml": _PLAIN_ACL}}
+        else:
+            given = {"properties": _SETTINGS_5X}
+        stack.enter_context(servers.broker(version, name_server.address, **given))
+        it = Guarded(version, name_server.address)
+        asyncio.run(_prepare(it))
+        yield it
+
+
+async def _prepare(guarded: Guarded) -> None:
+    async with guarded.admin(ROOT) as admin:
+        for topic in ("orders", "readable", "secret"):
+            await admin.topics.create(topic, read_queues=2, write_queues=2)
+        for group in ("billing", "stock"):
+            await admin.groups.create(group)
+        if not guarded.is_4x:
+            await admin.users.create(SHOP["access_key"], SHOP["secret_key"])
+            await admin.policies.create(f"User:{SHOP['access_key']}", _POLICIES_5X)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not {"orders", "readable", "secret"} <= set(await admin.topics.names()):
+                await asyncio.sleep(0.1)
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def test_who_is_known_sends_consumes_and_operates(guarded: Guarded, table: Table) -> None:
+    calls: list[tuple[bytes, int]] = []
+
+    async def handle(messages: list[Received]) -> Consumed | None:
+        (message,) = messages
+        calls.append((message.body, message.reconsume_times))
+        return Consumed.later(delay_level=1) if len(calls) == 1 else None
+
+    with table.row(Part.OUR_CLIENT, "signs: sends, consumes, retries, pulls, pops, operates", guarded.version):
+        async with guarded.producer(SHOP) as producer:
+            sent = await producer.send(Message("orders", b"one", keys=("key-1",)))
+            await producer.send([Message("orders", b"two"), Message("orders", b"three")])
+            await producer.send_oneway(Message("orders", b"four"))
+        async with TransactionProducer(
+            "shop", lambda _: Decision.COMMIT, options=guarded.options(SHOP), send_timeout_seconds=PATIENT_SECONDS
+        ) as payer:
+            await payer.send_in_transaction(Message("orders", b"five"), lambda _: Decision.COMMIT)
+        async with guarded.push(SHOP, handle):
+            await until(lambda: len(calls) == 6)
+        assert sorted(body for body, times in calls if not times) == [b"five", b"four", b"one", b"three", b"two"]
+        assert [times for body, times in calls if body == calls[0][0]] == [0, 1]
+
+        async with guarded.pull(SHOP) as pull, asyncio.timeout(DEADLINE_SECONDS):
+            assert len({(await anext(pull)).body for _ in range(5)}) == 5
+
+        async with guarded.admin(ROOT) as admin:
+            assert (await admin.messages.by_id(sent.message_id, "orders")).body == b"one"
+            assert [message.body for message in await admin.messages.by_key("orders", "key-1")] == [b"one"]
+            assert (await admin.offsets.progress("billing", "orders")).lag == 0
+            assert (await admin.configuration.broker("broker-a"))["brokerName"] == "broker-a"
+        if not guarded.is_4x:
+            async with SimpleConsumer("stock", topics="orders", options=guarded.options(SHOP)) as simple:
+                await simple.ack(await _popped(guarded, simple))
+
+
+async def _popped(guarded: Guarded, simple: SimpleConsumer) -> Received:
+    async with guarded.producer(SHOP) as producer, asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            if taken := await simple.receive(1, wait_seconds=1):
+                return taken[0]
+            await producer.send(Message("orders", b"to be popped"))
+
+
+@pytest.mark.parametrize("who", STRANGERS)
+async def test_who_is_not_known_is_told_so(who: str, guarded: Guarded, table: Table) -> None:
+    keys = STRANGERS[who]
+    reason = REASONS[who][0 if guarded.is_4x else 1]
+    with table.row(Part.OUR_CLIENT, f"is refused with a clear error: {who}", guarded.version):
+        async with guarded.producer(keys) as producer:
+            with pytest.raises(SendFailed, match=reason) as refused:
+                await producer.send(Message("orders", b"never"))
+            assert isinstance(refused.value.cause, NoPermission)
+        for consumer in (guarded.push(keys, lambda _: None), guarded.pull(keys)):
+            with pytest.raises(NoPermission, match=reason):
+                await consumer.start()
+        if not guarded.is_4x:
+            simple = SimpleConsumer("stock", topics="orders", options=guarded.options(keys))
+            with pytest.raises(NoPermission, match=reason):
+                await simple.start()
+        async with PullConsumer("stock", options=guarded.options(keys)) as pull:
+            with pytest.raises(KeroloxError, match=reason):
+                await pull.assign(await pull.queues("orders"))
+        async with guarded.admin(keys) as admin:
+            with pytest.raises(NoPermission, match=reason):
+                await admin.topics.create("made", read_queues=1, write_queues=1)
+            with pytest.raises(NoPermission, match=reason):
+                await admin.configuration.broker("broker-a")
+
+
+async def test_who_is_known_may_do_no_more_than_is_allowed(guarded: Guarded, table: Table) -> None:
+    with table.row(Part.OUR_CLIENT, "is refused with a clear error: what a user may not do", guarded.version):
+        async with guarded.producer(SHOP) as producer:
+            for topic in ("secret", "readable"):
+                with pytest.raises(SendFailed, match=topic) as refused:
+                    await producer.send(Message(topic, b"never"))
+            assert isinstance(refused.value.cause, NoPermission)
+        with pytest.raises(NoPermission, match="secret"):
+            await guarded.push(SHOP, lambda _: None, "secret").start()
+        async with guarded.pull(SHOP, "readable") as pull:
+            await until(lambda: len(pull.assigned) == 2)
+        async with guarded.admin(SHOP) as admin:
+            with pytest.raises(NoPermission):
+                await admin.topics.create("made", read_queues=1, write_queues=1)
