@@ -58,6 +58,22 @@ async def test_heartbeats_tell_brokers_who_is_here_and_that_they_leave(cluster: 
         assert not clients.consumers
 
 
+async def test_a_broker_that_no_route_names_any_more_is_told_who_leaves(cluster: Cluster) -> None:
+    """A consumer that was told which queues to read lets go of its routes before it leaves."""
+    clients = cluster.brokers[0].clients
+    async with session_of(options(cluster)) as session:
+        session.routes.watch("TBW102")
+        await session.routes.get("TBW102")
+        session.add_consumer("readers", NotedConsumer("TBW102"))
+        await session.heartbeat()
+        assert set(clients.consumers) == {"readers"}
+        session.routes.unwatch("TBW102")
+
+        await session.remove_consumer("readers")
+
+        assert not clients.consumers
+
+
 class Guarded:
     """A broker that lets nobody in, in the words of 4.x, until it is told to."""
 

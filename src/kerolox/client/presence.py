@@ -39,6 +39,8 @@ class Presence:
         self._ask = ask
         # Of each broker the connection on which it has been told of all who are here.
         self._introduced: dict[str, Connection] = {}
+        # Who may have heard of us.
+        self._told: set[str] = set()
         # Of each broker the heartbeats it has not answered yet.
         self._under_way: dict[str, set[asyncio.Task[None]]] = {}
         self._is_due = False
@@ -61,14 +63,8 @@ class Presence:
             await self._unregister(UnregisterClient(client_id=self._client_id, consumer_group=group))
 
     async def _unregister(self, request: UnregisterClient) -> None:
-        # Who has never heard of us need not be told that we leave.
-        known = [
-            address
-            for members in self._routes.brokers.values()
-            for address in members.values()
-            if self._client.is_connected(address)
-        ]
-        await asyncio.gather(*(self._part_from(address, request) for address in known))
+        # Also those that no route names any more: they count us until they are told.
+        await asyncio.gather(*(self._part_from(address, request) for address in list(self._told)))
 
     async def _part_from(self, address: str, request: UnregisterClient) -> None:
         # Java's broker takes heartbeats and farewells in threads of their own, and makes a new group's topic before
@@ -76,7 +72,11 @@ class Presence:
         # and a share of the queues that nobody reads.
         if under_way := self._under_way.get(address):
             await asyncio.wait(under_way)
-        await self._tell(address, request, b"")
+        if self._client.is_connected(address):
+            await self._tell(address, request, b"")
+        else:
+            # With the connection it has forgotten us.
+            self._told.discard(address)
 
     def needs_heartbeat(self) -> bool:
         """Whether one should be sent soon; once it has said so, not again before that one begins."""
@@ -112,6 +112,7 @@ class Presence:
         return known is not None and not known.is_closed
 
     def _begin_heartbeat(self, address: str, body: bytes, introduced: dict[str, Connection]) -> asyncio.Task[None]:
+        self._told.add(address)
         task = asyncio.create_task(self._heartbeat_to(address, body, introduced), name=f"heartbeat to {address}")
         under_way = self._under_way.setdefault(address, set())
         under_way.add(task)
