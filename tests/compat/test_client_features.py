@@ -206,6 +206,9 @@ class Noting:
     def after_send(self, sending: Sending) -> None:
         self.notes.append("sent" if sending.result else "not sent")
 
+    def before_consume(self, consuming: Consuming) -> None:
+        self.notes.append("consuming")
+
     def after_consume(self, consuming: Consuming) -> None:
         self.notes.append("consumed")
 
@@ -220,7 +223,7 @@ async def test_hooks_are_told(apache: Apache, table: Table) -> None:
             "hooked", seen.extend, topics="hooked", consume_from=FIRST, hooks=[hook], options=apache.options()
         ):
             await until(lambda: seen)
-    assert hook.notes == ["sending", "sent", "consumed"]
+    assert hook.notes == ["sending", "sent", "consuming", "consumed"]
 
 
 # Consuming

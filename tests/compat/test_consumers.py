@@ -250,6 +250,40 @@ async def test_messages_are_popped_and_acknowledged(apache: Apache, table: Table
             await simple.ack(*again)
 
 
+async def test_messages_are_popped_in_order(apache: Apache, table: Table) -> None:
+    version, options = apache
+    with table.row(Part.OUR_CLIENT, "pops in order, acknowledges several at once", version) as row:
+        await send(options, *(Message("popped-in-order", b"%d" % number) for number in range(6)))
+        async with SimpleConsumer(
+            "orderlies",
+            topics="popped-in-order",
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+            is_ordered=True,
+            options=another(options),
+        ) as simple:
+            if version.startswith("4."):
+                row.result = "not before 5.0: refused"
+                with pytest.raises(RequestCodeNotSupported):
+                    await simple.receive()
+                return
+            one, two = await simple.receive(2, wait_seconds=PATIENT_SECONDS)
+            assert await simple.receive(wait_seconds=0) == []
+            await simple.ack(one, two)
+            three, four = await simple.receive(2, wait_seconds=PATIENT_SECONDS)
+            await simple.ack(three)
+            await simple.change_invisible(four, 1)
+            async with asyncio.timeout(PATIENT_SECONDS):
+                while not (again := await simple.receive(wait_seconds=1)):
+                    pass
+            await simple.ack(*again)
+            bodies = [message.body for message in (one, two, three, four, *again)]
+            assert bodies == [b"0", b"1", b"2", b"3", b"3", *(b"%d" % n for n in range(4, 3 + len(again)))]
+            assert [message.reconsume_times for message in again[:1]] == [1]
+            if len(again) < 3:
+                rest = await simple.receive(wait_seconds=PATIENT_SECONDS)
+                assert [message.body for message in again + rest] == [b"3", b"4", b"5"]
+
+
 async def test_a_group_may_have_members_of_both(apache: Apache, server: tuple[str, Process], table: Table) -> None:
     version, options = apache
     bodies: list[bytes] = []

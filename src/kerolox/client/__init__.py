@@ -17,7 +17,7 @@ from kerolox.client.consumer.simple import SimpleConsumer
 from kerolox.client.consumer.strategies import Strategy
 from kerolox.client.consumer.subscriptions import Sql92
 from kerolox.client.errors import ClientError, GroupTaken, NoRoute, RequestTimeout, SendFailed, WrongState
-from kerolox.client.hooks import ConsumeHook, Consuming, MessageType, SendHook, Sending
+from kerolox.client.hooks import BeforeConsumeHook, ConsumeHook, Consuming, MessageType, SendHook, Sending
 from kerolox.client.messages import Message, Received, SendResult, SendStatus
 from kerolox.client.options import Options
 from kerolox.client.producer.producer import Producer
@@ -29,6 +29,7 @@ from kerolox.message.sysflag import CompressionType
 from kerolox.wire.bodies.queues import MessageQueue
 
 __all__ = [
+    "BeforeConsumeHook",
     "ClientError",
     "CompressionType",
     "ConsumeFrom",

@@ -65,6 +65,16 @@ class ConsumeHook(Protocol):
     def after_consume(self, consuming: Consuming) -> None: ...
 
 
+@runtime_checkable
+class BeforeConsumeHook(Protocol):
+    """A hook that wants to know before, too, has this beside the other; both are given the same object.
+
+    It runs where the handler does, right before it: of a plain function in its thread.
+    """
+
+    def before_consume(self, consuming: Consuming) -> None: ...
+
+
 def message_type(message: Message) -> MessageType:
     if names.SHARDING_KEY in message.properties:
         return MessageType.ORDER

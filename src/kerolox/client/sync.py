@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 
 from kerolox import client as aio
 from kerolox.client import (
+    BeforeConsumeHook,
     ClientError,
     CompressionType,
     Consumed,
@@ -64,6 +65,7 @@ from kerolox.client.options import Shared
 from kerolox.client.producer.settings import ProducerKeywords, ProducerSettings
 
 __all__ = [
+    "BeforeConsumeHook",
     "ClientError",
     "CompressionType",
     "ConsumeFrom",
@@ -335,7 +337,8 @@ class SimpleConsumer(Client[aio.SimpleConsumer]):
                 consumer.ack(message)
 
     What is not acknowledged in time comes again, to whoever asks. No queues are shared out, so that any number of
-    members may take part. Needs brokers of 5.x.
+    members may take part. With `is_ordered` a queue gives nothing more until all that it gave was acknowledged, or
+    comes again. Needs brokers of 5.x.
     """
 
     def __init__(
@@ -344,10 +347,15 @@ class SimpleConsumer(Client[aio.SimpleConsumer]):
         *,
         topics: Mapping[str, Expression] | Iterable[str] | str,
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
+        is_ordered: bool = False,
         options: Options | None = None,
         **shared: Unpack[Shared],
     ) -> None:
-        super().__init__(aio.SimpleConsumer(group, topics=topics, consume_from=consume_from, options=options, **shared))
+        super().__init__(
+            aio.SimpleConsumer(
+                group, topics=topics, consume_from=consume_from, is_ordered=is_ordered, options=options, **shared
+            )
+        )
 
     @property
     def group(self) -> str:

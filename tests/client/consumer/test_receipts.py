@@ -2,7 +2,7 @@
 
 import pytest
 
-from kerolox.client.consumer.receipts import Receipt, receipts
+from kerolox.client.consumer.receipts import Receipt, receipts, times_of
 from kerolox.client.errors import ClientError
 from kerolox.message.message import Message
 from kerolox.wire.headers.pop import InvisibleTimeChanged, Popped
@@ -61,3 +61,15 @@ def test_a_changed_time_makes_another_receipt() -> None:
     changed = InvisibleTimeChanged(pop_time=7, invisible_time=8, revive_qid=1)
 
     assert str(Receipt.parse(TEXT).renewed(changed)) == "105 7 8 1 0 broker-a 2 105"
+
+
+def record(queue_id: int, queue_offset: int) -> Message:
+    return Message("orders", b"", queue_id=queue_id, queue_offset=queue_offset)
+
+
+def test_how_often_a_message_came_in_order_is_said_of_it_or_of_its_queue() -> None:
+    times = times_of("0 3 1;0 qo3%100 2")
+
+    assert [times.of(record(3, offset)) for offset in (99, 100)] == [1, 2]
+    assert times.of(record(4, 100)) == 0
+    assert not times_of(None)

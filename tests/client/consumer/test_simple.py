@@ -1,36 +1,18 @@
 """The simple consumer."""
 
 import asyncio
-from typing import Unpack
 
 import pytest
 
 from kerolox.client.consumer.positions import ConsumeFrom
 from kerolox.client.consumer.receipts import Receipt
 from kerolox.client.consumer.simple import SimpleConsumer
-from kerolox.client.consumer.subscriptions import Expression
 from kerolox.client.errors import ClientError, NoRoute, WrongState
-from kerolox.client.messages import Received
-from kerolox.client.options import Shared
 from kerolox.errors import AnswerError, ConfigurationError
 from kerolox.testing import Cluster
 from tests.client.consumer.consumers import numbered, sender
+from tests.client.consumer.poppers import consumer, some
 from tests.client.sessions import options
-
-
-def consumer(
-    cluster: Cluster, topics: str | dict[str, Expression] = "orders", **keywords: Unpack[Shared]
-) -> SimpleConsumer:
-    merged: Shared = {"namesrv_addr": cluster.namesrv_addr, "client_ip": "127.0.0.1", **keywords}
-    return SimpleConsumer("group", topics=topics, consume_from=ConsumeFrom.FIRST_OFFSET, **merged)
-
-
-async def some(simple: SimpleConsumer, invisible_seconds: float = 60) -> list[Received]:
-    """Messages come again when the broker gets to it, which is not the moment at which their time is over."""
-    for _ in range(10):
-        if messages := await simple.receive(invisible_seconds=invisible_seconds, wait_seconds=5):
-            return messages
-    raise AssertionError("nothing came")
 
 
 async def test_messages_are_received_and_acknowledged(cluster: Cluster) -> None:
@@ -84,63 +66,6 @@ async def test_a_message_stays_invisible_as_long_as_it_is_worked_on(cluster: Clu
 
         await simple.ack(message)
         assert Receipt.parse(message.receipt).pop_millis > Receipt.parse(first).pop_millis
-
-
-async def test_who_waits_gets_what_is_sent_meanwhile(cluster: Cluster) -> None:
-    async with sender(cluster) as brokers, consumer(cluster) as simple:
-        await brokers.send("orders", b"first")
-        await simple.ack(*await simple.receive())
-        waiting = asyncio.create_task(simple.receive(wait_seconds=30))
-        await asyncio.sleep(0.05)
-
-        await brokers.send("orders", b"second")
-
-        async with asyncio.timeout(5):
-            assert [message.body for message in await waiting] == [b"second"]
-
-
-async def test_of_several_brokers_and_topics_any_may_have_something(two_brokers: Cluster) -> None:
-    async with sender(two_brokers) as brokers:
-        for broker in range(2):
-            for topic in ("orders", "returns"):
-                await brokers.send(topic, f"{topic} {broker}".encode(), broker=broker)
-        async with consumer(two_brokers, {"orders": "*", "returns": "*"}) as simple:
-            bodies: set[bytes] = set()
-            while len(bodies) < 4:
-                messages = await simple.receive(wait_seconds=5)
-                bodies |= {message.body for message in messages}
-                await simple.ack(*messages)
-            waiting = asyncio.create_task(simple.receive(wait_seconds=30))
-            await asyncio.sleep(0.05)
-
-            await brokers.send("returns", b"later", broker=1)
-
-            async with asyncio.timeout(5):
-                (message,) = await waiting
-            assert (message.body, message.topic, message.queue.broker_name) == (b"later", "returns", "broker-b")
-
-
-async def test_members_share_what_there_is_without_queues_of_their_own(cluster: Cluster) -> None:
-    async with sender(cluster) as brokers, consumer(cluster) as first, consumer(cluster) as second:
-        await brokers.send("orders", *numbered(10))
-
-        bodies: list[bytes] = []
-        while len(bodies) < 10:
-            for simple in (first, second):
-                messages = await simple.receive(3, wait_seconds=1)
-                bodies += [message.body for message in messages]
-                await simple.ack(*messages)
-
-        assert sorted(bodies) == numbered(10)
-
-
-async def test_only_messages_with_these_tags_come(cluster: Cluster) -> None:
-    async with sender(cluster) as brokers, consumer(cluster, {"orders": "Aa"}) as simple:
-        await brokers.send("orders", b"other", tag="TagB")
-        await brokers.send("orders", b"same hash", tag="BB")
-        await brokers.send("orders", b"right", tag="Aa")
-
-        assert [message.body for message in await some(simple)] == [b"right"]
 
 
 async def test_topics_may_be_wanted_later_and_no_longer(cluster: Cluster) -> None:

@@ -77,9 +77,13 @@ class Workers(ABC):
 
 def workers(handler: Handler, count: int, done: Callable[[Job], None]) -> Workers:
     """Returns what suits the handler."""
-    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None)):  # noqa: B004
+    if is_coroutine(handler):
         return TaskWorkers(cast("Any", handler), count, done)
     return ThreadWorkers(cast("Any", handler), count, done)
+
+
+def is_coroutine(handler: Handler) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
 
 class TaskWorkers(Workers):

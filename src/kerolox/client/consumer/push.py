@@ -1,12 +1,12 @@
 """The push consumer: messages come to a handler, as many at once as it can take."""
 
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Unpack
 
 from kerolox.client.consumer.concurrent import Concurrent
 from kerolox.client.consumer.handling import Handler, Job
+from kerolox.client.consumer.hooked import HookedCalls
 from kerolox.client.consumer.locks import RENEW_SECONDS, QueueLocks
 from kerolox.client.consumer.member import GroupMember
 from kerolox.client.consumer.orderly import Orderly
@@ -17,7 +17,7 @@ from kerolox.client.consumer.retry import DEAD_LETTER, RECONSUME_TIMES_MAX, UNLI
 from kerolox.client.consumer.settings import PushKeywords, PushSettings, parted
 from kerolox.client.consumer.subscriptions import Expression, expressions
 from kerolox.client.consumer.window import Window
-from kerolox.client.hooks import ConsumeHook, Consuming
+from kerolox.client.hooks import ConsumeHook
 from kerolox.client.members import DirectResult
 from kerolox.client.messages import Received
 from kerolox.client.options import Options
@@ -64,6 +64,7 @@ class PushConsumer(GroupMember):
         self._handler = handler
         self._consumption: Concurrent | Orderly
         self._hooks: list[ConsumeHook] = list(self.settings.hooks)
+        self._hooked: HookedCalls
         self._tracing: Tracing | None = None
         # None where all members read all: nothing comes again then.
         self._retries: Retries | None = None
@@ -88,6 +89,8 @@ class PushConsumer(GroupMember):
 
     def _services(self) -> list[Service]:
         settings, clock = self.settings, self.options.clock
+        self._hooked = HookedCalls(self._wrapped_group, self._hooks, clock)
+        handler = self._hooked.wrapped(self._handler)
         if settings.max_reconsume_times != -1:
             times_max = settings.max_reconsume_times
         else:
@@ -98,7 +101,7 @@ class PushConsumer(GroupMember):
                 self.locks = QueueLocks(self._session, self._wrapped_group, clock)
         if settings.is_orderly:
             self._consumption = Orderly(
-                self._handler,
+                handler,
                 self.offsets,
                 self._retries,
                 self.locks,
@@ -112,7 +115,7 @@ class PushConsumer(GroupMember):
             )
         else:
             self._consumption = Concurrent(
-                self._handler,
+                handler,
                 self.offsets,
                 self._retries,
                 clock,
@@ -211,25 +214,7 @@ class PushConsumer(GroupMember):
             counts.consumed += len(job.messages)
         else:
             counts.failed += len(job.messages)
-        if self._hooks:
-            self._tell_hooks(job)
-
-    def _tell_hooks(self, job: Job) -> None:
-        seconds = job.finished_at - job.started_at
-        consuming = Consuming(
-            self._wrapped_group,
-            job.queue,
-            job.messages,
-            self.options.clock.millis() - int((time.monotonic() - job.started_at) * 1000),
-            seconds,
-            job.consumed.is_success,
-            job.error,
-        )
-        for hook in self._hooks:
-            try:
-                hook.after_consume(consuming)
-            except Exception:
-                log.exception("a hook failed after consuming")
+        self._hooked.after(job)
 
     # For operators
 
@@ -238,6 +223,7 @@ class PushConsumer(GroupMember):
         window: Window[Received] = Window()
         job = Job([message], message.queue, window)
         await self._consumption.workers.call(job)
+        self._hooked.forget(job)
         return DirectResult(
             consume_result="CR_THROW_EXCEPTION" if job.error is not None else _DIRECT_RESULTS[job.consumed.outcome],
             order=self.settings.is_orderly,

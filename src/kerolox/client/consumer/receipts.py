@@ -113,3 +113,22 @@ def _mark(topic: str) -> str:
     if not topic.startswith(RETRY_PREFIX):
         return _NORMAL
     return "2" if "+" in topic else "1"
+
+
+class Times(dict[str, int]):
+    """How often messages came before that come in order: by their place, or for all of a queue."""
+
+    def of(self, record: Record) -> int:
+        mark, queue_id = _mark(record.topic), record.queue_id
+        own = self.get(f"{mark} qo{queue_id}%{record.queue_offset}")
+        return own if own is not None else self.get(f"{mark} {queue_id}", record.reconsume_times)
+
+
+def times_of(info: str | None) -> Times:
+    """Returns what `0 3 1;0 qo3%100 2` says: all of queue 3 came once before, and what lies at 100 twice."""
+    times = Times()
+    for entry in (info or "").split(";"):
+        place, _, count = entry.rpartition(" ")
+        if place and count.isdecimal():
+            times[place] = int(count)
+    return times

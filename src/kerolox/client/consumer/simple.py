@@ -8,34 +8,24 @@ from contextlib import asynccontextmanager
 from typing import ClassVar, Final, Self, Unpack
 
 from kerolox.client import names
+from kerolox.client.consumer.acknowledging import Acknowledging
+from kerolox.client.consumer.popping import BATCH_SIZE_MAX, Popping, Target
 from kerolox.client.consumer.positions import ConsumeFrom
-from kerolox.client.consumer.receipts import Receipt, receipts
-from kerolox.client.consumer.subscriptions import ALL, Expression, TagFilter, expressions, subscription
+from kerolox.client.consumer.receipts import Receipt
+from kerolox.client.consumer.subscriptions import ALL, Expression, expressions, subscription
 from kerolox.client.errors import NoRoute
 from kerolox.client.lifecycle import Lifecycle
 from kerolox.client.members import DirectResult
-from kerolox.client.messages import Received, received
+from kerolox.client.messages import Received
 from kerolox.client.options import Options, Shared, options_of
-from kerolox.client.routes import MASTER_ID
 from kerolox.client.session import Session
-from kerolox.codes import ResponseCode
-from kerolox.errors import AnswerError, ConfigurationError, ConnectFailed, KeroloxError, SystemFailure
-from kerolox.message.message import Message as Record
-from kerolox.message.record import decode_all
+from kerolox.errors import ConfigurationError, KeroloxError, SystemFailure
 from kerolox.wire.bodies.clients import SubscriptionData
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.bodies.running import ConsumerRunningInfo
-from kerolox.wire.headers.pop import AckMessage, ChangeMessageInvisibleTime, Notification, PopMessage, Popped
 
 log = logging.getLogger(__name__)
 
-# What a broker gives at most for one pop.
-BATCH_SIZE_MAX: Final = 32
-ANY_QUEUE: Final = -1
-_FROM_FIRST, _FROM_LAST = 0, 1
-_NOTHING = frozenset({ResponseCode.POLLING_FULL, ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND})
-# A poll is answered later than it says when the broker is busy.
-_GRACE_SECONDS: Final = 10.0
 _AFTER_NOTHING_SECONDS: Final = 1.0
 
 
@@ -48,7 +38,8 @@ class SimpleConsumer:
                 await consumer.ack(message)
 
     What is not acknowledged in time comes again, to whoever asks. No queues are shared out, so that any number of
-    members may take part. Needs brokers of 5.x.
+    members may take part. With `is_ordered` a queue gives nothing more until all that it gave was acknowledged, or
+    comes again. Needs brokers of 5.x.
     """
 
     consume_type: ClassVar[str] = "CONSUME_POP"
@@ -60,6 +51,7 @@ class SimpleConsumer:
         *,
         topics: Mapping[str, Expression] | Iterable[str] | str,
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
+        is_ordered: bool = False,
         options: Options | None = None,
         **shared: Unpack[Shared],
     ) -> None:
@@ -70,6 +62,7 @@ class SimpleConsumer:
         self.options = options_of(options, **shared)
         self._wrapped_group = self.options.wrap(group)
         self._consume_from = consume_from
+        self._is_ordered = is_ordered
         self._lifecycle = Lifecycle(f"consumer of group {group!r}")
         self._subscriptions: dict[str, SubscriptionData] = {}
         for topic, expression in expressions(topics).items():
@@ -77,6 +70,8 @@ class SimpleConsumer:
             self._subscribe(self.options.wrap(topic), expression)
         self._turn = random.randrange(1024)  # noqa: S311
         self._session: Session
+        self._acknowledging: Acknowledging
+        self._popping: Popping
 
     # Its life
 
@@ -84,6 +79,15 @@ class SimpleConsumer:
         """Joins the group; RemotingError if no NameServer answers, NoPermission if a broker refuses us."""
         self._lifecycle.begin()
         self._session = session = await Session.acquire(self.options)
+        self._acknowledging = Acknowledging(session, self._wrapped_group)
+        self._popping = Popping(
+            session,
+            self._wrapped_group,
+            self._subscriptions.get,
+            self._acknowledging,
+            is_from_first=self._consume_from is ConsumeFrom.FIRST_OFFSET,
+            is_ordered=self._is_ordered,
+        )
         try:
             session.add_consumer(self._wrapped_group, self)
             for topic in self._subscriptions:
@@ -151,151 +155,40 @@ class SimpleConsumer:
         clock = self.options.clock
         deadline = clock.monotonic() + wait_seconds
         while True:
-            targets = await self._targets()
             left = max(0.0, deadline - clock.monotonic())
-            if len(targets) == 1:
-                messages = await self._pop(*targets[0], count, invisible_seconds, left)
-            else:
-                messages = await self._pop_one_of(targets, count, invisible_seconds, left)
+            messages = await self._popping.pop(await self._targets(), count, invisible_seconds, left)
             if messages or deadline <= clock.monotonic():
                 return messages
             if deadline - clock.monotonic() < _AFTER_NOTHING_SECONDS:
                 return []
             await clock.sleep(_AFTER_NOTHING_SECONDS / 10)
 
-    async def _targets(self) -> list[tuple[str, str]]:
+    async def _targets(self) -> list[Target]:
         """Returns topics and brokers, beginning with another each time."""
-        found: list[tuple[str, str]] = []
+        found: list[Target] = []
         for topic in self._subscriptions:
             route = self._session.routes.known(topic) or await self._session.routes.refresh(topic)
             if route is not None:
-                found += [(topic, name) for name in dict.fromkeys(queue.broker_name for queue in route.read_queues)]
+                brokers = dict.fromkeys(queue.broker_name for queue in route.read_queues)
+                found += [Target(topic, name) for name in brokers]
         if not found:
             raise NoRoute(f"no broker has a topic of {', '.join(self._subscriptions) or 'none at all'}")
         self._turn += 1
         start = self._turn % len(found)
         return found[start:] + found[:start]
 
-    async def _pop_one_of(
-        self, targets: list[tuple[str, str]], count: int, invisible_seconds: float, wait_seconds: float
-    ) -> list[Received]:
-        """Looks everywhere; then waits until somebody has something, and looks again."""
-        failures: list[KeroloxError] = []
-        for topic, broker_name in targets:
-            try:
-                messages = await self._pop(topic, broker_name, count, invisible_seconds, 0)
-            except KeroloxError as error:
-                log.warning("%s of broker %s was not popped: %s", topic, broker_name, error)
-                failures.append(error)
-                continue
-            if messages:
-                return messages
-        if len(failures) == len(targets):
-            raise failures[-1]
-        if wait_seconds > 0:
-            await self._notified(targets, wait_seconds)
-        return []
-
-    async def _notified(self, targets: list[tuple[str, str]], wait_seconds: float) -> None:
-        waits = [asyncio.ensure_future(self._notify(*target, wait_seconds)) for target in targets]
-        try:
-            for done in asyncio.as_completed(waits):
-                if await done:
-                    return
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-
-    async def _notify(self, topic: str, broker_name: str, wait_seconds: float) -> bool:
-        request = Notification(
-            consumer_group=self._wrapped_group,
-            topic=topic,
-            queue_id=ANY_QUEUE,
-            poll_time=int(wait_seconds * 1000),
-            born_time=self.options.clock.millis(),
-        )
-        try:
-            reply = await self._session.call(
-                self._address(broker_name), request, timeout_seconds=wait_seconds + _GRACE_SECONDS
-            )
-        except KeroloxError as error:
-            log.warning("broker %s does not say when it has something: %s", broker_name, error)
-            return False
-        return reply.fields.has_msg
-
-    async def _pop(
-        self, topic: str, broker_name: str, count: int, invisible_seconds: float, wait_seconds: float
-    ) -> list[Received]:
-        wanted = self._subscriptions.get(topic)
-        if wanted is None:
-            return []
-        request = PopMessage(
-            consumer_group=self._wrapped_group,
-            topic=topic,
-            queue_id=ANY_QUEUE,
-            max_msg_nums=min(count, BATCH_SIZE_MAX),
-            invisible_time=int(invisible_seconds * 1000),
-            poll_time=int(wait_seconds * 1000),
-            born_time=self.options.clock.millis(),
-            init_mode=_FROM_FIRST if self._consume_from is ConsumeFrom.FIRST_OFFSET else _FROM_LAST,
-            exp_type=wanted.expression_type,
-            exp=wanted.sub_string,
-        )
-        answer = await self._session.ask(
-            self._address(broker_name), request, timeout_seconds=wait_seconds + _GRACE_SECONDS
-        )
-        if answer.code in _NOTHING:
-            return []
-        if answer.code != ResponseCode.SUCCESS:
-            raise AnswerError.of(answer.code, answer.remark)
-        return self._received(topic, broker_name, Popped.decode(answer.ext), decode_all(answer.body), wanted)
-
-    def _received(
-        self, topic: str, broker_name: str, popped: Popped, records: list[Record], wanted: SubscriptionData
-    ) -> list[Received]:
-        messages: list[Received] = []
-        unwanted: list[Received] = []
-        is_wanted = TagFilter(wanted)
-        for record, receipt in zip(records, receipts(popped, records, broker_name), strict=True):
-            queue = MessageQueue(broker_name, record.queue_id, record.topic)
-            message = received(record, queue, self.options.unwrap(topic))
-            message.receipt = receipt
-            (messages if is_wanted.of([record]) else unwanted).append(message)
-        if unwanted:
-            self._session.run(self.ack(*unwanted), "ack messages of other tags")
-        return messages
-
     async def ack(self, *messages: Received) -> None:
-        """Says that messages were consumed; AnswerError if it is too late, and they come again."""
-        self._lifecycle.check()
-        await asyncio.gather(*map(self._ack, messages))
+        """Says that messages were consumed; those of one broker in one request.
 
-    async def _ack(self, message: Received) -> None:
-        receipt = Receipt.parse(message.receipt)
-        request = AckMessage(
-            consumer_group=self._wrapped_group,
-            topic=receipt.topic(self.options.wrap(message.topic), self._wrapped_group),
-            queue_id=receipt.queue_id,
-            extra_info=str(receipt),
-            offset=receipt.queue_offset,
-        )
-        await self._session.call(self._address(receipt.broker_name), request)
+        AnswerError if a single one is too late, and comes again; among several, brokers pass over those that are.
+        """
+        self._lifecycle.check()
+        await self._acknowledging.ack(messages)
 
     async def change_invisible(self, message: Received, invisible_seconds: float) -> None:
         """Has a message come again so many seconds from now, sooner or later than it would; 0 is at once."""
         self._lifecycle.check()
-        receipt = Receipt.parse(message.receipt)
-        request = ChangeMessageInvisibleTime(
-            consumer_group=self._wrapped_group,
-            topic=receipt.topic(self.options.wrap(message.topic), self._wrapped_group),
-            queue_id=receipt.queue_id,
-            extra_info=str(receipt),
-            offset=receipt.queue_offset,
-            invisible_time=int(invisible_seconds * 1000),
-        )
-        reply = await self._session.call(self._address(receipt.broker_name), request)
-        message.receipt = str(receipt.renewed(reply.fields))
+        await self._acknowledging.change_invisible(message, invisible_seconds)
 
     @asynccontextmanager
     async def renewing(self, message: Received) -> AsyncIterator[Received]:
@@ -316,12 +209,6 @@ class SimpleConsumer:
                 await self.change_invisible(message, seconds)
             except KeroloxError as error:
                 log.warning("%s may come again while it is worked on: %s", message, error)
-
-    def _address(self, broker_name: str) -> str:
-        address = self._session.routes.address(broker_name, MASTER_ID)
-        if address is None:
-            raise ConnectFailed(f"no address of broker {broker_name} is known")
-        return address
 
     # For the session
 
