@@ -28,6 +28,15 @@ class NameServers:
         """All of them, the one in use first."""
         return self._addresses[self._chosen :] + self._addresses[: self._chosen]
 
+    def replace(self, addresses: list[str]) -> None:
+        """Asks these from now on; the one in use stays so if it is among them."""
+        assert addresses
+        if set(addresses) != set(self._addresses):
+            log.info("the NameServers are %s now", ";".join(addresses))
+            current = self.current
+            self._addresses = list(addresses)
+            self._chosen = addresses.index(current) if current in addresses else random.randrange(len(addresses))  # noqa: S311
+
     async def ask(self, question: Callable[[str, float], Awaitable[R]], *, timeout_seconds: float) -> R:
         """Returns the first answer; the time is shared out, so that one that hangs leaves the others enough.
 
@@ -35,9 +44,10 @@ class NameServers:
         """
         failure: RemotingError | None = None
         refusal: AnswerError | None = None
-        for address in self.addresses:
+        addresses = self.addresses
+        for address in addresses:
             try:
-                return await question(address, timeout_seconds / len(self._addresses))
+                return await question(address, timeout_seconds / len(addresses))
             except TopicNotFound as error:
                 refusal = error
             except RemotingError as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypedDict, Unpack
 
+from kerolox.client.name_server_list import check_url
 from kerolox.client.names import unwrap, wrap
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.address import parse_address, parse_addresses
@@ -27,6 +28,7 @@ class Shared(TypedDict, total=False):
     """The keywords that every client takes; Options says what they mean."""
 
     namesrv_addr: str | Sequence[str]
+    namesrv_url: str | None
     client_ip: str | None
     instance_name: str | None
     unit_name: str | None
@@ -53,6 +55,8 @@ class Options:
 
     # `host:port`, several parted by `;` or as a list; from the environment's NAMESRV_ADDR if not given.
     namesrv_addr: str | Sequence[str] = ""
+    # Instead of it: where an HTTP server has that text, which is asked for at the start and then every two minutes.
+    namesrv_url: str | None = None
     # By which address others know this machine; found out if not given.
     client_ip: str | None = None
     instance_name: str | None = None
@@ -79,13 +83,20 @@ class Options:
             raise ConfigurationError("access_key and secret_key are both needed, or neither")
         if self.instance_name is not None and (not self.instance_name or "@" in self.instance_name):
             raise ConfigurationError(f"instance_name {self.instance_name!r} is no name")
-        if not self.name_servers:
+        if self.namesrv_url is not None:
+            check_url(self.namesrv_url)
+            if self.namesrv_addr:
+                raise ConfigurationError("give namesrv_addr or namesrv_url, not both")
+        elif not self.name_servers:
             raise ConfigurationError(
                 "no NameServer address given: set namesrv_addr, or NAMESRV_ADDR, to host:port, several parted by ';'"
             )
 
     @cached_property
     def name_servers(self) -> list[str]:
+        """Those that were given; none if they are asked for."""
+        if self.namesrv_url is not None:
+            return []
         given = self.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
         return parse_addresses(given if isinstance(given, str) else ";".join(given))
 

@@ -13,6 +13,7 @@ from kerolox.client.errors import ClientError, WrongState
 from kerolox.client.inbound import Inbound
 from kerolox.client.members import ConsumerMember, ProducerMember
 from kerolox.client.messages import Received
+from kerolox.client.name_server_list import REFRESH_SECONDS, fetched, refresh
 from kerolox.client.name_servers import NameServers
 from kerolox.client.options import Options
 from kerolox.client.presence import Presence
@@ -40,14 +41,14 @@ _sessions: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Sessi
 class Session:
     """One for each client id of an event loop; `acquire` it, and `release` it when done."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, name_servers: list[str]) -> None:
         self.options = options
         self.client_id = options.client_id
         # Who waits for the reply to a request, by its correlation id.
         self.replies: dict[str, asyncio.Future[Received]] = {}
         self.routes = Routes(self._fetch_route)
         self.routes.on_brokers = self.heartbeat_soon
-        self.name_servers = NameServers(options.name_servers)
+        self.name_servers = NameServers(name_servers)
         self._client = Client(
             Answers(Inbound(self)), tls=options.tls_context, connect_timeout_seconds=options.connect_timeout_seconds
         )
@@ -61,6 +62,7 @@ class Session:
         self._is_closed = False
         self._work: set[asyncio.Task[None]] = set()
         self._supervisor = Supervisor(
+            *self._list_refresh(),
             Periodic(
                 "routes",
                 seconds=options.poll_name_server_interval_seconds,
@@ -80,17 +82,33 @@ class Session:
 
     @classmethod
     async def acquire(cls, options: Options) -> "Session":
-        """Returns the session of this client id, which is begun if nobody has it yet."""
+        """Returns the session of this client id, which is begun if nobody has it yet.
+
+        ConnectFailed if NameServers are to be asked for, and cannot be.
+        """
         sessions = _sessions.setdefault(asyncio.get_running_loop(), {})
         client_id = options.client_id
+        found = options.name_servers
+        if options.namesrv_url is not None and client_id not in sessions:
+            found = await fetched(options.namesrv_url, options.mq_client_api_timeout_seconds)
         session = sessions.get(client_id)
         if session is None:
-            session = sessions[client_id] = cls(options)
+            session = sessions[client_id] = cls(options, found)
             await session._supervisor.__aenter__()
         elif session.options != options:
             raise ClientError(f"client id {client_id} is in use with other options: give it another instance_name")
         session._users += 1
         return session
+
+    def _list_refresh(self) -> list[Periodic]:
+        url, options = self.options.namesrv_url, self.options
+        if url is None:
+            return []
+
+        async def job() -> None:
+            await refresh(self.name_servers, url, options.mq_client_api_timeout_seconds)
+
+        return [Periodic("NameServers", seconds=REFRESH_SECONDS, job=job, clock=options.clock)]
 
     async def release(self) -> None:
         """Gives it back; the last one closes it."""

@@ -27,7 +27,7 @@ def running_info(member: "GroupMember", readers: Iterable[Reader], *, has_stacks
             "PROP_CONSUME_TYPE": member.consume_type,
             "PROP_CONSUMEORDERLY": "true" if member.is_orderly else "false",
             "PROP_CONSUMER_START_TIMESTAMP": str(member.started_millis),
-            "PROP_NAMESERVER_ADDR": ";".join(member.options.name_servers),
+            "PROP_NAMESERVER_ADDR": member.options.namesrv_url or ";".join(member.options.name_servers),
             "PROP_THREADPOOL_CORE_SIZE": str(member.concurrency),
         },
         status_table=member.statistics.status(),

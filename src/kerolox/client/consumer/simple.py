@@ -236,7 +236,7 @@ class SimpleConsumer:
         return ConsumerRunningInfo(
             properties={
                 "PROP_CONSUME_TYPE": self.consume_type,
-                "PROP_NAMESERVER_ADDR": ";".join(self.options.name_servers),
+                "PROP_NAMESERVER_ADDR": self.options.namesrv_url or ";".join(self.options.name_servers),
             },
             subscription_set=list(self._subscriptions.values()),
         )
