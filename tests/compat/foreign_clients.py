@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import site
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,9 @@ from tests.apache.maven import cache_directory
 from tests.apache.processes import Completed, run, temporary_home
 from tests.apache.requirements import unmet
 
+ROOT = Path(__file__).parents[2]
 _SCRIPTS = Path(__file__).parent / "foreign"
+KERNEL = "ipykernel 7.4.0"
 _CPP = "rocketmq==0.4.4"
 _ALI_ONS = "ali-ons@3.12.0"
 _INSTALL_SECONDS = 300.0
@@ -40,6 +43,12 @@ def ali_ons_command(script: str, *arguments: str) -> list[str]:
     return ["env", f"NODE_PATH={_ali_ons_modules()}", "node", str(_SCRIPTS / script), *arguments]
 
 
+def notebook_command(*cells: str) -> list[str]:
+    """The command line that runs cells of a notebook, which find our package."""
+    path = f"{_kernel_packages()}:{ROOT / 'src'}:{':'.join(site.getsitepackages())}"
+    return ["env", f"PYTHONPATH={path}", sys.executable, str(_SCRIPTS / "notebook.py"), *cells]
+
+
 def _send(command: Sequence[str]) -> Completed:
     with temporary_home() as home:
         return run(command, home, _SEND_SECONDS)
@@ -52,6 +61,15 @@ def _cpp_packages() -> Path:
 
     python = f"py{sys.version_info.major}.{sys.version_info.minor}"
     return _installed(f"{_CPP.replace('==', '-')}-{python}", install)
+
+
+def _kernel_packages() -> Path:
+    def install(target: Path) -> list[str]:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        return [*pip, "--only-binary=:all:", f"--target={target}", KERNEL.replace(" ", "==")]
+
+    python = f"py{sys.version_info.major}.{sys.version_info.minor}"
+    return _installed(f"{KERNEL.replace(' ', '-')}-{python}", install)
 
 
 def _ali_ons_modules() -> Path:
