@@ -17,7 +17,7 @@ from kerolox.wire.bodies.queues import MessageQueue
 
 
 def options(cluster: Cluster, **keywords: Unpack[Shared]) -> Options:
-    return Options(**({"namesrv_addr": cluster.namesrv_addr, "client_ip": "127.0.0.1"} | keywords))  # type: ignore[typeddict-item]
+    return Options(**({"namesrv_addr": cluster.namesrv_addr, "client_ip": "127.0.0.1"} | keywords))
 
 
 @asynccontextmanager
@@ -40,6 +40,12 @@ async def until(is_so: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not is_so():
             await asyncio.sleep(0.001)
+
+
+async def turns() -> None:
+    """Lets the loop come round often enough for all that is due at once."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 class NotedProducer:

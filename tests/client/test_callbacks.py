@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from kerolox.client.callbacks import call_back
+from kerolox.client.callbacks import Callback, call_back
 
 
 async def test_a_plain_function_runs_in_a_thread_since_it_may_block() -> None:
@@ -14,14 +14,16 @@ async def test_a_coroutine_runs_on_the_event_loop() -> None:
     async def function(argument: int) -> tuple[int, object]:
         return argument, asyncio.get_running_loop()
 
-    assert await call_back(function, 1) == (1, asyncio.get_running_loop())
+    given: Callback[int, object] = function
+    assert await call_back(given, 1) == (1, asyncio.get_running_loop())
 
 
 async def test_what_gives_a_coroutine_is_awaited() -> None:
     async def function(argument: int) -> int:
         return argument + 1
 
-    assert await call_back(lambda argument: function(argument), 1) == 2
+    given: Callback[int, int] = lambda argument: function(argument)  # noqa: E731
+    assert await call_back(given, 1) == 2
 
 
 async def test_an_object_that_is_called_as_a_coroutine_is_one() -> None:
@@ -29,7 +31,8 @@ async def test_an_object_that_is_called_as_a_coroutine_is_one() -> None:
         async def __call__(self, argument: int) -> object:
             return threading.current_thread()
 
-    assert await call_back(Counting(), 1) is threading.current_thread()
+    given: Callback[int, object] = Counting()
+    assert await call_back(given, 1) is threading.current_thread()
 
 
 async def test_what_it_raises_comes_out() -> None:

@@ -202,7 +202,7 @@ class SlowToWelcome:
     async def heartbeat(self, request: Incoming[HeartBeat]) -> Reply[HeartbeatTaken]:
         self.is_asked.set()
         await self.may_welcome.wait()
-        self.groups |= {member.group_name for member in HeartbeatData.decode(request.body).consumer_data_set}
+        self.groups |= {member.group_name for member in HeartbeatData.decode(request.body).consumer_data_set or ()}
         return Reply(HeartbeatTaken())
 
     @handles(UnregisterClient)

@@ -40,7 +40,7 @@ async def test_the_last_one_to_leave_closes_it(cluster: Cluster) -> None:
     first, second = await Session.acquire(shared), await Session.acquire(shared)
 
     await first.release()
-    assert await second.routes.get("TBW102")
+    assert (await second.routes.get("TBW102")).brokers
     await second.release()
 
     with pytest.raises(WrongState):

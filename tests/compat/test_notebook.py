@@ -11,9 +11,7 @@ from tests.compat.table import Part, Table
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(600)]
 
-_BEGIN = (
-    "from kerolox.client import sync, Producer, PullConsumer, Message, ConsumeFrom; first = ConsumeFrom.FIRST_OFFSET"
-)
+_BEGIN = "from kerolox.client import sync, Producer, Message, ConsumeFrom; first = ConsumeFrom.FIRST_OFFSET"
 
 
 def test_clients_work_in_a_notebook_with_and_without_await(kerolox_cluster: RunningCluster, table: Table) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from kerolox.client.consumer.member import GroupMember
+from kerolox.client.consumer.positions import max_offset
 from kerolox.client.consumer.results import Consumed
 from kerolox.client.messages import Received
 from kerolox.client.session import Session
@@ -72,6 +74,16 @@ class Sender:
 async def sender(cluster: Cluster) -> AsyncIterator[Sender]:
     async with session_of(options(cluster)) as session:
         yield Sender(cluster, session)
+
+
+async def settled(member: GroupMember) -> None:
+    """Returns when all that the member had to ask of brokers by now has been answered.
+
+    What is asked on a connection is answered in order; twice, since the first answer lets the member ask.
+    """
+    for _ in range(2):
+        for queue in member.assigned:
+            await max_offset(member._session, queue)
 
 
 class Noted:

@@ -15,7 +15,7 @@ from kerolox.runtime.clock import ManualClock
 from kerolox.wire.bodies.queues import MessageQueue
 from tests.client.consumer.consumers import Noted
 from tests.client.consumer.fake_brokers import FakeBrokers
-from tests.client.sessions import until
+from tests.client.sessions import turns, until
 
 QUEUE = MessageQueue("broker-a", 0, "orders")
 
@@ -89,11 +89,12 @@ async def test_what_no_broker_takes_back_is_tried_again_here_after_five_seconds(
 
 
 async def test_a_handler_that_takes_too_long_is_given_up_and_what_it_says_later_does_not_count() -> None:
-    gate = asyncio.Event()
+    gate, ended = asyncio.Event(), asyncio.Event()
 
     async def handle(messages: list[Received]) -> Consumed | None:
         if messages[0].queue_offset == 0:
             await gate.wait()
+            ended.set()
             return Consumed.LATER
         return None
 
@@ -108,7 +109,8 @@ async def test_a_handler_that_takes_too_long_is_given_up_and_what_it_says_later_
     assert stage.retries.taken == [(0, 3)]
 
     gate.set()
-    await asyncio.sleep(0.01)
+    await ended.wait()
+    await turns()
     assert stage.retries.taken == [(0, 3)]
     await stage.concurrent.close()
 
@@ -128,7 +130,7 @@ async def test_of_a_queue_that_was_given_up_nothing_is_begun_and_nothing_counts(
     stage.window.drop()
     gate.set()
     await until(lambda: len(stage.observed) == 1)
-    await asyncio.sleep(0.01)
+    await turns()
 
     assert begun == [0]
     assert stage.offsets.get(QUEUE) is None

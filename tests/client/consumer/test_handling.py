@@ -77,9 +77,11 @@ async def test_what_is_done_is_said_on_the_event_loop(handler: Handler) -> None:
 
 
 async def test_what_is_under_way_when_tasks_are_closed_is_cancelled() -> None:
+    begun: list[bool] = []
     ended: list[bool] = []
 
     async def handle(messages: list[Received]) -> None:
+        begun.append(True)
         try:
             await asyncio.Event().wait()
         finally:
@@ -87,7 +89,7 @@ async def test_what_is_under_way_when_tasks_are_closed_is_cancelled() -> None:
 
     made = workers(handle, 2, lambda job: None)
     made.submit([job() for _ in range(3)])
-    await asyncio.sleep(0.01)
+    await until(lambda: len(begun) == 2)
 
     await made.close()
 

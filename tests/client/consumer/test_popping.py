@@ -5,6 +5,7 @@ import asyncio
 from kerolox.testing import Cluster
 from tests.client.consumer.consumers import numbered, sender
 from tests.client.consumer.poppers import consumer, some
+from tests.client.sessions import until
 
 
 async def test_in_order_a_queue_gives_nothing_more_before_what_it_gave_is_done(cluster: Cluster) -> None:
@@ -45,7 +46,7 @@ async def test_who_waits_gets_what_is_sent_meanwhile(cluster: Cluster) -> None:
         await brokers.send("orders", b"first")
         await simple.ack(*await simple.receive())
         waiting = asyncio.create_task(simple.receive(wait_seconds=30))
-        await asyncio.sleep(0.05)
+        await until(lambda: len(cluster.brokers[0].pop.polling) == 1)
 
         await brokers.send("orders", b"second")
 
@@ -65,7 +66,7 @@ async def test_of_several_brokers_and_topics_any_may_have_something(two_brokers:
                 bodies |= {message.body for message in messages}
                 await simple.ack(*messages)
             waiting = asyncio.create_task(simple.receive(wait_seconds=30))
-            await asyncio.sleep(0.05)
+            await until(lambda: sum(len(broker.pop.notifying) for broker in two_brokers.brokers) == 4)
 
             await brokers.send("returns", b"later", broker=1)
 

@@ -20,7 +20,7 @@ from kerolox.client.messages import Received
 from kerolox.client.options import Options
 from kerolox.errors import ConfigurationError, RemotingError
 from kerolox.testing import Cluster
-from tests.client.consumer.consumers import Noted, numbered, sender
+from tests.client.consumer.consumers import Noted, numbered, sender, settled
 from tests.client.sessions import options, until
 
 
@@ -393,7 +393,7 @@ async def test_no_more_is_read_than_may_be_in_hand(cluster: Cluster) -> None:
             cluster, handle, pull_batch_size=10, pull_threshold_for_queue=25, consume_thread_max=1
         ) as push:
             await until(lambda: push.statistics.of("orders").pulled >= 30)
-            await asyncio.sleep(0.05)
+            await settled(push)
             assert push.statistics.of("orders").pulled == 30
 
             go_on.set()
@@ -420,7 +420,7 @@ async def test_reading_stops_at_each_of_the_bounds(cluster: Cluster, bound: Push
         await brokers.send("orders", *[b"x" * 200] * 50)
         async with consumer(cluster, handle, **bound) as push:
             await until(lambda: push.statistics.of("orders").pulled >= 10)
-            await asyncio.sleep(0.05)
+            await settled(push)
             assert push.statistics.of("orders").pulled <= 20
 
             go_on.set()
@@ -438,7 +438,7 @@ async def test_a_suspended_consumer_reads_nothing(cluster: Cluster) -> None:
             await brokers.send("orders", b"second")
             await until(lambda: len(noted.bodies) == 2)
             await brokers.send("orders", b"third")
-            await asyncio.sleep(0.05)
+            await settled(push)
             assert len(noted.bodies) == 2
 
             push.resume()

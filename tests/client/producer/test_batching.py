@@ -1,6 +1,7 @@
 """Messages that are sent within a moment of each other travel together."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -44,8 +45,9 @@ async def test_one_alone_is_no_batch(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("bound", [{"batch_count_max": 4}, {"batch_size_max": 700}])
-async def test_a_full_batch_waits_no_longer(stage: Stage, bound: dict[str, int]) -> None:
-    async with stage.broker("a") as a, producing(stage, auto_batch=True, linger_seconds=60, **bound) as producer:
+async def test_a_full_batch_waits_no_longer(stage: Stage, bound: dict[str, object]) -> None:
+    given: dict[str, object] = {"auto_batch": True, "linger_seconds": 60, **bound}
+    async with stage.broker("a") as a, producing(stage, "shop", **given) as producer:
         async with asyncio.timeout(20):
             await asyncio.gather(*(producer.send(Message(TOPIC, b"b" * 128)) for _ in range(4)))
 
@@ -107,7 +109,7 @@ async def test_a_failure_is_that_of_all(stage: Stage) -> None:
 
 async def test_one_that_is_wrong_fails_alone(cluster: Cluster) -> None:
     async with producing(cluster, auto_batch=True) as producer:
-        bodies = (b"good", None, b"good as well")
+        bodies: tuple[Any, ...] = (b"good", None, b"good as well")
         results = await asyncio.gather(
             *(producer.send(Message("orders", body)) for body in bodies), return_exceptions=True
         )

@@ -203,8 +203,11 @@ async def test_a_message_that_is_not_safe_yet_is_a_result(stage: Stage, code: in
 
 async def test_a_message_that_is_not_safe_yet_is_sent_elsewhere_if_wanted(stage: Stage) -> None:
     late = [ResponseCode.FLUSH_DISK_TIMEOUT] * 9
-    wanted = {"retry_another_broker_when_not_store_ok": True}
-    async with stage.broker("a", *late) as a, stage.broker("b") as b, producing(stage, **wanted) as producer:
+    async with (
+        stage.broker("a", *late) as a,
+        stage.broker("b") as b,
+        producing(stage, retry_another_broker_when_not_store_ok=True) as producer,
+    ):
         for _ in range(2):
             assert (await producer.send(MESSAGE)).status is SendStatus.OK
         b.script = list(late)
