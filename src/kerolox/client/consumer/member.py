@@ -2,30 +2,27 @@
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
 from kerolox.client import names
-from kerolox.client.consumer.locks import QueueLocks
 from kerolox.client.consumer.offsets import BrokerOffsets, LocalOffsets, Offsets, local_path
-from kerolox.client.consumer.positions import start_offset
+from kerolox.client.consumer.owning import QueueOwner
 from kerolox.client.consumer.pulling import Puller
-from kerolox.client.consumer.reading import Reader, Room
+from kerolox.client.consumer.reading import Reader
 from kerolox.client.consumer.rebalance import MessageModel, Rebalancer
 from kerolox.client.consumer.running import running_info
 from kerolox.client.consumer.settings import Membership
 from kerolox.client.consumer.statistics import SAMPLE_SECONDS, ConsumeStatistics
-from kerolox.client.consumer.strategies import java_order
 from kerolox.client.consumer.subscriptions import ALL, Expression, subscription
 from kerolox.client.lifecycle import Lifecycle
 from kerolox.client.members import DirectResult
 from kerolox.client.messages import Received
 from kerolox.client.options import Options
 from kerolox.client.session import Session
-from kerolox.errors import ConfigurationError, KeroloxError, TopicNotFound
+from kerolox.errors import ConfigurationError, TopicNotFound
 from kerolox.message.errors import CompressionError
 from kerolox.message.message import Message as Record
 from kerolox.runtime.service import Periodic, Service, Supervisor
@@ -36,7 +33,7 @@ from kerolox.wire.bodies.running import ConsumerRunningInfo
 log = logging.getLogger(__name__)
 
 
-class GroupMember(ABC):
+class GroupMember(QueueOwner):
     """What push and pull consumers have in common."""
 
     consume_type: ClassVar[str]
@@ -50,10 +47,9 @@ class GroupMember(ABC):
         names.check_group(group)
         if group == names.DEFAULT_CONSUMER_GROUP:
             raise ConfigurationError(f"group {group!r} is everybody's: give your consumers a name of their own")
+        super().__init__(options.wrap(group), membership)
         self.group = group
         self.options = options
-        self.membership = membership
-        self._wrapped_group = options.wrap(group)
         self._lifecycle = Lifecycle(f"consumer of group {group!r}")
         self._subscriptions: dict[str, SubscriptionData] = {}
         if membership.message_model is MessageModel.CLUSTERING and self.has_retries:
@@ -62,22 +58,13 @@ class GroupMember(ABC):
             names.check_topic(topic)
             self._subscribe(options.wrap(topic), expression)
         self.statistics = ConsumeStatistics(options.clock)
-        self._readers: dict[MessageQueue, Reader] = {}
-        # Queues that were given up, and whose messages the handler still has.
-        self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
-        # Why one of them could not be had, if there was one.
-        self._untaken: KeroloxError | None = None
-        self.started_millis = 0
         self._closed = asyncio.Event()
         # For Reader
         self.is_open = asyncio.Event()
         self.is_open.set()
-        self.room = self._room(1)
         self.is_committing = membership.message_model is MessageModel.CLUSTERING
         self.pull_interval_seconds = membership.pull_interval_seconds
-        self.offsets: Offsets
         self.puller: Puller
-        self.locks: QueueLocks | None = None
 
     # For the session
 
@@ -277,108 +264,16 @@ class GroupMember(ABC):
         self._session.routes.unwatch(wrapped)
         await self._session.heartbeat()
 
-    # Which queues it has
-
-    @property
-    def assigned(self) -> list[MessageQueue]:
-        """The queues that this member reads now, the group's retries among them."""
-        return sorted(self._readers, key=java_order)
-
-    async def _apply(self, topic: str, share: Collection[MessageQueue]) -> bool:
-        wanted = set(share)
-        for queue in [queue for queue in self._readers if queue.topic == topic and queue not in wanted]:
-            await self._lose(self._readers[queue])
-        new = [queue for queue in wanted if queue not in self._readers and queue not in self._leaving]
-        if new and self.locks is not None:
-            new = list(await self.locks.lock(new))
-        await asyncio.gather(*(self._take(queue) for queue in new))
-        return all(queue in self._readers for queue in wanted)
-
-    async def _take(self, queue: MessageQueue) -> None:
-        membership = self.membership
-        timestamp = membership.consume_timestamp or datetime.fromtimestamp(self.started_millis / 1000) - timedelta(
-            minutes=30
-        )
-        try:
-            offset = await start_offset(self._session, self.offsets, queue, membership.consume_from, timestamp)
-        except KeroloxError as error:
-            log.warning("%s is ours, and cannot be read yet: %s", queue, error)
-            self._untaken = error
-            return
-        if self._is_wanted(queue):
-            self._begin(queue, offset)
-
     def _is_wanted(self, queue: MessageQueue) -> bool:
         return queue.topic in self._subscriptions
 
-    def _begin(self, queue: MessageQueue, offset: int) -> None:
-        log.info("group %s reads %s from offset %d", self._wrapped_group, queue, offset)
-        reader = Reader(self, queue, offset)
-        self._readers[queue] = reader
-        self.room = self._room(len(self._readers))
-        self._taken(reader)
-        reader.start()
-
-    async def _lose(self, reader: Reader) -> None:
-        """Gives a queue up; what is in hand of it comes to the next who has it."""
-        log.info("group %s gives %s up", self._wrapped_group, reader.queue)
-        self._readers.pop(reader.queue, None)
-        reader.window.drop()
-        await reader.stop()
-        await self._persist([reader.queue])
-        self.offsets.forget(reader.queue)
-        self._start_leaving(reader)
-
-    def _start_leaving(self, reader: Reader) -> None:
-        task = asyncio.create_task(self._left(reader), name=f"give {reader.queue} up")
-        self._leaving[reader.queue] = task
-        task.add_done_callback(lambda done: self._leaving.pop(reader.queue, None))
-
-    async def _left(self, reader: Reader) -> None:
-        await self._lost(reader)
-        if self.locks is not None:
-            await self.locks.unlock([reader.queue])
-
-    async def _move(self, reader: Reader, offset: int) -> None:
-        """Goes on elsewhere in a queue: the group is told where, and then the queue is taken anew."""
-        self._readers.pop(reader.queue, None)
-        reader.window.drop()
-        await reader.stop()
-        self.offsets.set(reader.queue, offset)
-        await self.offsets.persist([reader.queue], is_last=True)
-        self.offsets.forget(reader.queue)
-        self._start_leaving(reader)
-
-    def _room(self, count: int) -> Room:
-        """Returns how much may be in hand of each of so many queues."""
-        membership = self.membership
-        count_max, size_max = membership.pull_threshold_for_queue, membership.pull_threshold_size_for_queue_bytes
-        if membership.pull_threshold_for_topic != -1:
-            count_max = max(1, membership.pull_threshold_for_topic // count)
-        if membership.pull_threshold_size_for_topic_bytes != -1:
-            size_max = max(1, membership.pull_threshold_size_for_topic_bytes // count)
-        return Room(count_max, size_max, self._span_max)
-
-    @property
-    def _span_max(self) -> int | None:
-        return self.membership.consume_concurrently_max_span
-
-    async def _persist(self, queues: Collection[MessageQueue] | None = None, *, is_last: bool = False) -> None:
-        """Has it known how far we have come, in all queues or in some."""
-        await self.offsets.persist(list(self._readers) if queues is None else queues, is_last=is_last)
+    def _reader_from(self, queue: MessageQueue, offset: int) -> Reader:
+        return Reader(self, queue, offset)
 
     # What readers tell
 
     @abstractmethod
     def delivered(self, reader: Reader, messages: list[Received]) -> None: ...
-
-    @abstractmethod
-    def _taken(self, reader: Reader) -> None:
-        """A queue has become ours; messages of it will follow."""
-
-    @abstractmethod
-    async def _lost(self, reader: Reader) -> None:
-        """A queue is no longer ours; returns when nobody is at work on its messages."""
 
     def moved(self, reader: Reader, offset: int) -> None:
         async def move() -> None:
