@@ -30,6 +30,7 @@ from kerolox.wire.bodies.auth import PolicyEntry
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
 from tests.compat.table import Part, Table
+from tests.compat.waiting import until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -126,6 +127,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[Guarded]:
         else:
             given = {"properties": _SETTINGS_5X}
         stack.enter_context(servers.broker(version, name_server.address, **given))
+        asyncio.run(until_listed(name_server.address))
         it = Guarded(version, name_server.address)
         asyncio.run(_prepare(it))
         yield it

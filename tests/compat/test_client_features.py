@@ -30,6 +30,7 @@ from tests.apache import VERSIONS, servers
 from tests.apache.processes import java_command, run_java, running, temporary_home
 from tests.apache.requirements import require_java
 from tests.compat.table import Part, Table
+from tests.compat.waiting import until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -66,6 +67,7 @@ def apache(request: pytest.FixtureRequest) -> Iterator[Apache]:
     with ExitStack() as stack:
         name_server = stack.enter_context(servers.name_server(request.param))
         stack.enter_context(servers.broker(request.param, name_server.address, properties=SETTINGS))
+        asyncio.run(until_listed(name_server.address))
         yield Apache(request.param, name_server.address)
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
+from kerolox.errors import KeroloxError
+from kerolox.remoting.client import Client
+from kerolox.wire.headers.namesrv import GetRouteInfoByTopic
+
 _PAUSE_SECONDS = 0.1
+_LISTED_SECONDS = 90.0
 
 
 def eventually(question: Callable[[], bool], timeout_seconds: float, what: str) -> float:
@@ -16,3 +22,21 @@ def eventually(question: Callable[[], bool], timeout_seconds: float, what: str) 
         assert waited < timeout_seconds, f"{what}: not within {timeout_seconds} s"
         time.sleep(_PAUSE_SECONDS)
     return time.monotonic() - started
+
+
+async def until_listed(namesrv_addr: str) -> None:
+    """Returns when a NameServer has heard of a broker that makes topics.
+
+    On a busy machine the first registration of one that has begun to serve may be lost, and the next comes later.
+    """
+    async with Client() as client, asyncio.timeout(_LISTED_SECONDS):
+        while not await _is_listed(client, namesrv_addr):
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _is_listed(client: Client, namesrv_addr: str) -> bool:
+    try:
+        await client.call(namesrv_addr, GetRouteInfoByTopic(topic="TBW102"))
+    except KeroloxError:
+        return False
+    return True
