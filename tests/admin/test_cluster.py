@@ -75,3 +75,12 @@ async def test_brokers_are_cleaned_by_cluster_or_one_by_one(admin_of_two: AdminC
     assert await admin_of_two.cluster.clean_expired_queues() == both
     assert await admin_of_two.cluster.clean_unused_topics(cluster="DefaultCluster") == both
     assert await admin_of_two.cluster.delete_expired_commit_log(broker="broker-b") == ["broker-b"]
+
+
+async def test_one_name_server_is_told_alone(admin: AdminClient, cluster: Cluster) -> None:
+    await admin.topics.create("orders")
+    wiped = await admin.cluster.wipe_write_permission("broker-a", name_server=cluster.namesrv_addr)
+
+    assert (await admin.topics.route("orders")).write_queues == ()
+    assert await admin.cluster.add_write_permission("broker-a", name_server=cluster.namesrv_addr) == wiped > 0
+    assert (await admin.topics.route("orders")).write_queues != ()

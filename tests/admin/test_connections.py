@@ -62,3 +62,11 @@ async def test_a_consumer_says_how_it_is(admin: AdminClient, cluster: Cluster) -
     assert (info.jstack, with_stacks.jstack) == (None, "where it stands")
     assert list(everybody) == [session.client_id]
     assert offsets == {session.client_id: {QUEUE: 7}}
+
+
+async def test_one_broker_is_asked_for_the_consumers_of_a_group(admin: AdminClient, cluster: Cluster) -> None:
+    await prepared(admin, cluster)
+    async with consuming(cluster) as (session, _):
+        of_broker = await admin.connections.consumers(GROUP, broker=cluster.brokers[0].address)
+
+    assert [client.client_id for client in of_broker.connection_set] == [session.client_id]

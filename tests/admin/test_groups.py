@@ -77,3 +77,12 @@ async def test_a_group_is_told_to_pop(admin: AdminClient, cluster: Cluster) -> N
     await prepared(admin, cluster)
 
     assert await admin.groups.set_request_mode(GROUP, TOPIC, is_popping=True) == ["broker-a"]
+
+
+async def test_a_table_of_groups_has_a_version(admin: AdminClient) -> None:
+    before = await admin.groups.table("broker-a")
+    await admin.groups.create("shop")
+    after = await admin.groups.table("broker-a")
+
+    assert after.data_version.counter > before.data_version.counter
+    assert after.subscription_group_table == await admin.groups.all_configs("broker-a")

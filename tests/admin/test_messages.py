@@ -114,3 +114,17 @@ async def test_a_transaction_is_not_asked_about_where_there_is_none(admin: Admin
 
     with pytest.raises(SystemFailure):
         await admin.messages.resume_check(TOPIC, sent.offset_id)
+
+
+async def test_a_pull_says_how_it_ended_and_where_the_queue_ends(admin: AdminClient, cluster: Cluster) -> None:
+    await prepared(admin, cluster, 3)
+
+    found = await admin.messages.pull(QUEUE, 1, count=1)
+    none = await admin.messages.pull(QUEUE, 0, expression="purple")
+    at_end = await admin.messages.pull(QUEUE, 3)
+    beyond = await admin.messages.pull(QUEUE, 99)
+
+    assert [message.body for message in found.messages] == [b"1"]
+    assert (found.next_offset, found.min_offset, found.max_offset) == (2, 0, 3)
+    statuses = [pulled.status for pulled in (found, none, at_end, beyond)]
+    assert [status.value for status in statuses] == ["FOUND", "NO_MATCHED_MSG", "NO_NEW_MSG", "OFFSET_ILLEGAL"]

@@ -1,13 +1,23 @@
 """How far groups are, and where they are told to go on."""
 
+from pathlib import Path
+
 import pytest
 
 from kerolox.admin import AdminClient, GroupSummary
+from kerolox.admin.offsets import END
+from kerolox.admin.progress import Rollback
 from kerolox.errors import ConsumerNotOnline, GroupNotFound
+from kerolox.remoting.routes import Incoming, handles
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.queues import MessageQueue
+from kerolox.wire.header import Empty
+from kerolox.wire.headers.offsets import ResetOffset
+from kerolox.wire.reply import Reply
 from tests.admin.clients import GROUP, QUEUE, TOPIC, Owner, consuming, prepared
+from tests.client.brokers import staged
 from tests.client.sessions import until
+from tests.remoting.support import serving
 
 OTHER = MessageQueue("broker-a", 1, TOPIC)
 
@@ -153,3 +163,39 @@ async def test_a_group_goes_on_where_another_is(admin: AdminClient, cluster: Clu
     await admin.offsets.clone(GROUP, "heirs", topic)
 
     assert await admin.offsets.committed("heirs", QUEUE) == 2
+
+
+async def test_a_group_that_is_away_is_rolled_back_and_the_way_is_told(admin: AdminClient, cluster: Cluster) -> None:
+    await prepared(admin, cluster, 5)
+
+    of_nobody = await admin.offsets.roll_back(GROUP, TOPIC, END)
+    back = await admin.offsets.roll_back(GROUP, TOPIC, 0, is_forced=False)
+    not_forward = await admin.offsets.roll_back(GROUP, TOPIC, END, is_forced=False)
+
+    assert of_nobody == [Rollback(QUEUE, 5, 0, 5, 5), Rollback(OTHER, 0, 0, 0, 0)]
+    assert back[0] == Rollback(QUEUE, 5, 5, 0, 0)
+    assert not_forward[0] == Rollback(QUEUE, 5, 0, 5, 0)
+    assert await admin.offsets.committed(GROUP, QUEUE) == 0
+
+
+class Resetting:
+    """A broker that notes for whom it is asked to reset."""
+
+    def __init__(self) -> None:
+        self.languages: list[str | int | None] = []
+
+    @handles(ResetOffset)
+    def reset(self, request: Incoming[ResetOffset]) -> Reply[Empty]:
+        self.languages.append(request.language)
+        return Reply()
+
+
+async def test_a_broker_is_told_that_clients_are_in_cpp(tmp_path: Path) -> None:
+    broker = Resetting()
+    async with staged(tmp_path) as stage, serving(broker) as server:
+        await stage.list_broker("broker-a", server.address, TOPIC, "bills")
+        async with AdminClient(namesrv_addr=stage.namesrv_addr) as admin:
+            await admin.offsets.reset(GROUP, TOPIC, 0, is_online=True)
+            await admin.offsets.reset(GROUP, TOPIC, 0, is_online=True, is_cpp=True)
+
+    assert broker.languages == ["PYTHON", "CPP"]

@@ -124,3 +124,12 @@ async def test_groups_that_consume_a_topic_are_known_while_online_and_after(
         assert await admin.topics.groups(TOPIC) == ["live"]
     await admin.offsets.commit(GROUP, QUEUE, 1)
     assert await admin.topics.groups(TOPIC) == [GROUP]
+
+
+async def test_a_table_of_topics_has_a_version(admin: AdminClient) -> None:
+    before = await admin.topics.table("broker-a")
+    await admin.topics.create("orders")
+    after = await admin.topics.table("broker-a")
+
+    assert after.data_version.counter > before.data_version.counter
+    assert after.topic_config_table == await admin.topics.all_configs("broker-a")

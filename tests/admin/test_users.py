@@ -7,74 +7,13 @@ import pytest
 
 from kerolox.admin import AdminClient
 from kerolox.errors import RequestCodeNotSupported
-from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime import fastjson
 from kerolox.wire.bodies.auth import AclInfo, PolicyEntry, UserInfo
-from kerolox.wire.header import Empty
-from kerolox.wire.headers import auth as a
-from kerolox.wire.reply import Reply
+from tests.admin.accounts import Accounts
 from tests.client.brokers import staged
 from tests.remoting.support import serving
 
 ENTRY = PolicyEntry(resource="Topic:orders", actions=["Pub"], decision="Allow")
-
-
-class Accounts:
-    """Keeps what it is told, as bytes."""
-
-    def __init__(self) -> None:
-        self.users: dict[str, bytes] = {}
-        self.acls: dict[str, bytes] = {}
-        self.filters: list[str | None] = []
-
-    @handles(a.CreateUser)
-    def create_user(self, request: Incoming[a.CreateUser]) -> Reply[Empty]:
-        self.users[request.header.username] = request.body
-        return Reply()
-
-    @handles(a.UpdateUser)
-    def update_user(self, request: Incoming[a.UpdateUser]) -> Reply[Empty]:
-        self.users[request.header.username] = request.body
-        return Reply()
-
-    @handles(a.DeleteUser)
-    def delete_user(self, request: Incoming[a.DeleteUser]) -> Reply[Empty]:
-        del self.users[request.header.username]
-        return Reply()
-
-    @handles(a.GetUser)
-    def get_user(self, request: Incoming[a.GetUser]) -> Reply[Empty]:
-        return Reply(None, self.users.get(request.header.username, b""))
-
-    @handles(a.ListUsers)
-    def list_users(self, request: Incoming[a.ListUsers]) -> Reply[Empty]:
-        self.filters.append(request.header.filter)
-        return Reply(None, b"[" + b",".join(self.users.values()) + b"]" if self.users else b"")
-
-    @handles(a.CreateAcl)
-    def create_acl(self, request: Incoming[a.CreateAcl]) -> Reply[Empty]:
-        self.acls[request.header.subject] = request.body
-        return Reply()
-
-    @handles(a.UpdateAcl)
-    def update_acl(self, request: Incoming[a.UpdateAcl]) -> Reply[Empty]:
-        self.acls[request.header.subject] = request.body
-        return Reply()
-
-    @handles(a.DeleteAcl)
-    def delete_acl(self, request: Incoming[a.DeleteAcl]) -> Reply[Empty]:
-        self.filters.append(request.header.resource)
-        del self.acls[request.header.subject]
-        return Reply()
-
-    @handles(a.GetAcl)
-    def get_acl(self, request: Incoming[a.GetAcl]) -> Reply[Empty]:
-        return Reply(None, self.acls.get(request.header.subject, b""))
-
-    @handles(a.ListAcls)
-    def list_acls(self, request: Incoming[a.ListAcls]) -> Reply[Empty]:
-        self.filters += [request.header.subject_filter, request.header.resource_filter]
-        return Reply(None, b"[" + b",".join(self.acls.values()) + b"]" if self.acls else b"")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from typing import Self, Unpack
 
+from kerolox.admin.access import AccessLists
 from kerolox.admin.cluster import Clusters
 from kerolox.admin.configuration import Configuration
 from kerolox.admin.connections import Connections
@@ -51,6 +52,7 @@ class AdminClient:
         self.traces = Traces(self.messages)
         self.users = Users(self._servers)
         self.policies = Policies(self._servers)
+        self.access = AccessLists(self._servers)
         self.statistics = Statistics(self._servers, self.topics, self.offsets)
 
     async def __aenter__(self) -> Self:

@@ -100,17 +100,23 @@ class Clusters:
 
     # Permissions
 
-    async def wipe_write_permission(self, broker_name: str) -> int:
-        """Has all NameServers tell that nothing is to be sent to a broker; returns of how many topics.
+    async def wipe_write_permission(self, broker_name: str, *, name_server: str | None = None) -> int:
+        """Has all NameServers, or one, tell that nothing is to be sent to a broker; returns of how many topics.
 
         It lasts until the broker next tells them otherwise, which one of 4.9 and later does when its topics change.
         """
-        replies = await self._servers.ask_name_servers(n.WipeWritePermOfBroker(broker_name=broker_name))
+        request = n.WipeWritePermOfBroker(broker_name=broker_name)
+        if name_server is not None:
+            return (await self._servers.call(name_server, request)).fields.wipe_topic_count
+        replies = await self._servers.ask_name_servers(request)
         return max(reply.fields.wipe_topic_count for reply in replies.values())
 
-    async def add_write_permission(self, broker_name: str) -> int:
+    async def add_write_permission(self, broker_name: str, *, name_server: str | None = None) -> int:
         """Takes that back; returns of how many topics. NameServers of 4.9 and later."""
-        replies = await self._servers.ask_name_servers(n.AddWritePermOfBroker(broker_name=broker_name))
+        request = n.AddWritePermOfBroker(broker_name=broker_name)
+        if name_server is not None:
+            return (await self._servers.call(name_server, request)).fields.add_topic_count
+        replies = await self._servers.ask_name_servers(request)
         return max(reply.fields.add_topic_count for reply in replies.values())
 
     # Cleaning; each returns the names of the brokers that did it

@@ -26,9 +26,15 @@ class Connections:
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 
-    async def consumers(self, group: str) -> ConsumerConnection:
-        """Returns who consumes for a group, and what they subscribe to; ConsumerNotOnline if nobody does."""
-        brokers = await self._servers.brokers_of_group(group)
+    async def consumers(self, group: str, *, broker: str | None = None) -> ConsumerConnection:
+        """Returns who consumes for a group, and what they subscribe to; ConsumerNotOnline if nobody does.
+
+        All brokers that the group has been at are asked, or one.
+        """
+        if broker is None:
+            brokers = await self._servers.brokers_of_group(group)
+        else:
+            brokers = {broker: await self._servers.address(broker)}
 
         async def ask(address: str) -> ConsumerConnection | None:
             try:

@@ -140,6 +140,10 @@ class Groups:
         """Returns the settings of all groups that a broker has, by group."""
         return await self._table(await self._servers.address(broker))
 
+    async def table(self, broker: str) -> SubscriptionGroupTable:
+        """Returns the same with the version of the table."""
+        return await self._whole_table(await self._servers.address(broker))
+
     async def topics(self, group: str) -> list[str]:
         """Returns the topics that a group has offsets for. Brokers of 5.x only."""
         brokers = await self._servers.brokers_of_group(group)
@@ -158,5 +162,9 @@ class Groups:
         return configs
 
     async def _table(self, address: str) -> dict[str, SubscriptionGroupConfig]:
-        reply = await self._servers.call(address, b.GetAllSubscriptionGroupConfig())
-        return SubscriptionGroupTable.decode(reply.body).subscription_group_table
+        return (await self._whole_table(address)).subscription_group_table
+
+    async def _whole_table(self, address: str) -> SubscriptionGroupTable:
+        return SubscriptionGroupTable.decode(
+            (await self._servers.call(address, b.GetAllSubscriptionGroupConfig())).body
+        )

@@ -1,6 +1,8 @@
 """Messages: found by id, key or place, read from queues, and handed to a consumer."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from enum import Enum
 
 from kerolox.admin.connections import RELAY_SECONDS
 from kerolox.admin.errors import MessageNotFound
@@ -28,14 +30,34 @@ _SUBSCRIPTION_BIT = 4
 _PULL_COUNT = 32
 _KEY_COUNT = 64
 _LONG_MAX = 2**63 - 1
-_PULLED = frozenset(
-    {
-        ResponseCode.SUCCESS,
-        ResponseCode.PULL_NOT_FOUND,
-        ResponseCode.PULL_RETRY_IMMEDIATELY,
-        ResponseCode.PULL_OFFSET_MOVED,
-    }
-)
+
+
+class PullStatus(Enum):
+    """How a pull ended, under Java's names."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    NO_MATCHED_MSG = "NO_MATCHED_MSG"
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What one pull brought, where to go on, and where the queue begins and ends."""
+
+    status: PullStatus
+    messages: list[Received]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+_STATUSES: dict[int, PullStatus] = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW_MSG,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MSG,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
 
 
 class Messages:
@@ -135,7 +157,7 @@ class Messages:
     async def at(self, queue: MessageQueue, offset: int) -> Received:
         """Returns the message at an offset of a queue; MessageNotFound if there is none."""
         address = await self._servers.address(queue.broker_name)
-        _, found = await self._pull(address, queue, offset, 1, "*")
+        found = (await self._pull(address, queue, offset, 1, "*")).messages
         if not found or found[0].queue_offset != offset:
             raise MessageNotFound(f"there is no message at {offset} of {queue}")
         return found[0]
@@ -164,13 +186,13 @@ class Messages:
         offset = low if begin_offset is None else max(low, begin_offset)
         stop = high if end_offset is None else min(high, end_offset)
         while offset < stop:
-            following, found = await self._pull(address, queue, offset, min(_PULL_COUNT, stop - offset), expression)
-            for message in found:
+            pulled = await self._pull(address, queue, offset, min(_PULL_COUNT, stop - offset), expression)
+            for message in pulled.messages:
                 if offset <= message.queue_offset < stop:
                     yield message
-            if following <= offset:
+            if pulled.next_offset <= offset:
                 return
-            offset = following
+            offset = pulled.next_offset
 
     async def read_topic(
         self, topic: str, *, begin: Moment | None = None, end: Moment | None = None, expression: str = "*"
@@ -180,10 +202,13 @@ class Messages:
             async for message in self.read(queue, begin=begin, end=end, expression=expression):
                 yield message
 
-    async def _pull(
-        self, address: str, queue: MessageQueue, offset: int, count: int, expression: str
-    ) -> tuple[int, list[Received]]:
-        """Returns where to go on, and what was found."""
+    async def pull(
+        self, queue: MessageQueue, offset: int, *, count: int = _PULL_COUNT, expression: str = "*"
+    ) -> Pulled:
+        """Returns what one pull brings, and how it ended; for who wants to know more than `read` tells."""
+        return await self._pull(await self._servers.address(queue.broker_name), queue, offset, count, expression)
+
+    async def _pull(self, address: str, queue: MessageQueue, offset: int, count: int, expression: str) -> Pulled:
         request = m.PullMessage(
             consumer_group=_TOOLS_GROUP,
             topic=queue.topic,
@@ -198,11 +223,18 @@ class Messages:
             expression_type="TAG",
         )
         answer = await self._servers.session.ask(address, request, timeout_seconds=self._servers.timeout_seconds)
-        if answer.code not in _PULLED:
+        status = _STATUSES.get(answer.code)
+        if status is None:
             raise AnswerError.of(answer.code, answer.remark)
         header = m.Pulled.decode(answer.ext)
-        records = decode_all(answer.body) if answer.code == ResponseCode.SUCCESS else []
-        return header.next_begin_offset, [received(record, queue) for record in records]
+        records = decode_all(answer.body) if status is PullStatus.FOUND else []
+        return Pulled(
+            status,
+            [received(record, queue) for record in records],
+            header.next_begin_offset,
+            header.min_offset,
+            header.max_offset,
+        )
 
     # Doing
 

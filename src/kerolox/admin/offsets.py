@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from kerolox.admin.connections import Connections
 from kerolox.admin.moments import Moment, to_millis
-from kerolox.admin.progress import GroupSummary, Progress, QueueProgress
+from kerolox.admin.progress import GroupSummary, Progress, QueueProgress, Rollback
 from kerolox.admin.queues import Queues
 from kerolox.admin.servers import Servers
+from kerolox.client.calls import LANGUAGE
 from kerolox.client.names import RETRY_PREFIX
 from kerolox.codes import Version
 from kerolox.errors import ConsumerNotOnline, KeroloxError, QueryNotFound
@@ -15,6 +16,7 @@ from kerolox.wire.bodies.offsets import (
     ConsumeStats,
     ConsumeTimeSpan,
     ConsumeTimeSpans,
+    OffsetWrapper,
     ResetOffsetBody,
 )
 from kerolox.wire.bodies.queues import MessageQueue
@@ -140,28 +142,58 @@ class Offsets:
         await self._servers.call(address, request)
 
     async def reset(
-        self, group: str, topic: str, moment: Moment, *, is_forced: bool = True, is_online: bool | None = None
+        self,
+        group: str,
+        topic: str,
+        moment: Moment,
+        *,
+        is_forced: bool = True,
+        is_online: bool | None = None,
+        is_cpp: bool = False,
     ) -> dict[MessageQueue, int]:
         """Has a group go on with the first message stored at a time or later; returns the offsets by queue.
 
         Its clients are told through the brokers (`is_online`), or the offsets are set while it is away (False). If
         nothing is said, the second is done where a broker says that nobody is online. Unless it `is_forced`, nobody
-        goes forward.
+        goes forward. Clients in C++ are told in a form of their own, if it is said that they are (`is_cpp`).
         """
-        return await self._reset(group, topic, to_millis(moment), is_forced=is_forced, is_online=is_online)
+        return await self._reset(
+            group,
+            topic,
+            to_millis(moment),
+            is_forced=is_forced,
+            is_online=is_online,
+            language="CPP" if is_cpp else LANGUAGE,
+        )
+
+    async def roll_back(self, group: str, topic: str, moment: Moment, *, is_forced: bool = True) -> list[Rollback]:
+        """Sets the offsets of a group that is away to a time, and returns by queue what they were and are.
+
+        Of the queues it has offsets for, or if it has none, of all. -1 is the end of each queue.
+        """
+        brokers = await self._servers.brokers_of(topic)
+        targets = {name: (name, address) for name, address in brokers.items()}
+        found = await self._servers.each(
+            "UPDATE_CONSUMER_OFFSET",
+            targets,
+            lambda it: self._roll_back(*it, group, topic, to_millis(moment), is_forced=is_forced),
+        )
+        return [rollback for rollbacks in found.values() for rollback in rollbacks]
 
     async def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
         """Has a group go on at the end of each queue; returns the offsets by queue."""
-        return await self._reset(group, topic, END, is_forced=True, is_online=None)
+        return await self._reset(group, topic, END, is_forced=True, is_online=None, language=LANGUAGE)
 
     async def _reset(
-        self, group: str, topic: str, millis: int, *, is_forced: bool, is_online: bool | None
+        self, group: str, topic: str, millis: int, *, is_forced: bool, is_online: bool | None, language: str
     ) -> dict[MessageQueue, int]:
         async def one(broker: tuple[str, str]) -> dict[MessageQueue, int]:
             name, address = broker
             if is_online is not False:
                 try:
-                    return await self._reset_online(address, group, topic, millis, is_forced=is_forced)
+                    return await self._reset_online(
+                        address, group, topic, millis, is_forced=is_forced, language=language
+                    )
                 except ConsumerNotOnline:
                     if is_online:
                         raise
@@ -175,23 +207,20 @@ class Offsets:
         return dict(sorted(found.items()))
 
     async def _reset_online(
-        self, address: str, group: str, topic: str, millis: int, *, is_forced: bool
+        self, address: str, group: str, topic: str, millis: int, *, is_forced: bool, language: str
     ) -> dict[MessageQueue, int]:
         request = o.ResetOffset(topic=topic, group=group, timestamp=millis, is_force=is_forced)
-        reply = await self._servers.call(address, request)
+        reply = await self._servers.call(address, request, language=language)
         return ResetOffsetBody.decode(reply.body).offset_table if reply.body else {}
 
     async def _reset_offline(
         self, name: str, address: str, group: str, topic: str, millis: int, *, is_forced: bool
     ) -> dict[MessageQueue, int]:
-        request = b.GetConsumeStats(consumer_group=group, topic=topic)
-        known = ConsumeStats.decode((await self._servers.call(address, request)).body).offset_table
+        known = await self._known(address, group, topic)
         queues = [queue for queue in (await self._servers.route(topic)).read_queues if queue.broker_name == name]
 
         async def one(queue: MessageQueue) -> int:
-            offset = await (
-                self._queues.max_at(address, queue) if millis < 0 else self._queues.search_at(address, queue, millis)
-            )
+            offset = await self._offset_at(address, queue, millis)
             before = known[queue].consumer_offset if queue in known else None
             if before is not None and not is_forced:
                 offset = min(offset, before)
@@ -200,6 +229,36 @@ class Offsets:
 
         offsets = await self._servers.gathered(queues, one)
         return dict(zip(queues, offsets, strict=True))
+
+    async def _roll_back(
+        self, name: str, address: str, group: str, topic: str, millis: int, *, is_forced: bool
+    ) -> list[Rollback]:
+        known = {queue: it for queue, it in (await self._known(address, group, topic)).items() if queue.topic == topic}
+        before = {queue: (it.broker_offset, it.consumer_offset) for queue, it in known.items()}
+        if not before:
+            queues = [queue for queue in (await self._servers.route(topic)).read_queues if queue.broker_name == name]
+            ends = await self._servers.gathered(queues, lambda queue: self._queues.max_at(address, queue))
+            starts = await self._servers.gathered(queues, lambda queue: self._queues.min_at(address, queue))
+            before = dict(zip(queues, zip(ends, starts, strict=True), strict=True))
+
+        async def one(queue: MessageQueue) -> Rollback:
+            broker_offset, consumer_offset = before[queue]
+            found = await self._offset_at(address, queue, millis)
+            if not is_forced and found > consumer_offset:
+                return Rollback(queue, broker_offset, consumer_offset, found, consumer_offset)
+            await self._commit(address, group, queue, found)
+            return Rollback(queue, broker_offset, consumer_offset, found, found)
+
+        return await self._servers.gathered(sorted(before), one)
+
+    async def _known(self, address: str, group: str, topic: str) -> dict[MessageQueue, OffsetWrapper]:
+        request = b.GetConsumeStats(consumer_group=group, topic=topic)
+        return ConsumeStats.decode((await self._servers.call(address, request)).body).offset_table
+
+    async def _offset_at(self, address: str, queue: MessageQueue, millis: int) -> int:
+        if millis < 0:
+            return await self._queues.max_at(address, queue)
+        return await self._queues.search_at(address, queue, millis)
 
     async def reset_queue(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Has a group go on at an offset of one queue.

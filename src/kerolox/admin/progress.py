@@ -61,6 +61,18 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Rollback:
+    """What became of a group's offset in one queue that was set to a time."""
+
+    queue: MessageQueue
+    broker_offset: int
+    # Where it was, where the time lies, and where it is now.
+    consumer_offset: int
+    moment_offset: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSummary:
     """A group in a line. What is not known is None: who is not online tells nothing of itself."""
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kerolox.admin.errors import PartlyDone, UnknownBroker, UnknownCluster
+from kerolox.client.calls import LANGUAGE
 from kerolox.client.lifecycle import Lifecycle
 from kerolox.client.names import retry_topic
 from kerolox.client.options import Options
@@ -50,9 +51,16 @@ class Servers:
     # Asking
 
     async def call(
-        self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float | None = None
+        self,
+        address: str,
+        request: Request[A],
+        body: bytes = b"",
+        *,
+        timeout_seconds: float | None = None,
+        language: str = LANGUAGE,
     ) -> Reply[A]:
-        return await self.session.call(address, request, body, timeout_seconds=timeout_seconds or self.timeout_seconds)
+        seconds = timeout_seconds or self.timeout_seconds
+        return await self.session.call(address, request, body, timeout_seconds=seconds, language=language)
 
     async def ask_name_server(self, request: Request[A], body: bytes = b"") -> Reply[A]:
         """Returns the answer of the first NameServer that gives one."""

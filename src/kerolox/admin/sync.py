@@ -21,6 +21,7 @@ from kerolox.admin import (
     UnknownBroker,
     UnknownCluster,
 )
+from kerolox.admin.access import AccessLists as AsyncAccessLists
 from kerolox.admin.cluster import Clusters as AsyncClusters
 from kerolox.admin.configuration import Configuration as AsyncConfiguration
 from kerolox.admin.connections import Connections as AsyncConnections
@@ -83,6 +84,7 @@ class AdminClient(Client[aio.AdminClient]):
         self.traces = Traces(inner.traces)
         self.users = Users(inner.users)
         self.policies = Policies(inner.policies)
+        self.access = AccessLists(inner.access)
         self.statistics = Statistics(inner.statistics)
 
     start = blocks(aio.AdminClient.start)
@@ -122,6 +124,7 @@ class Topics(Blocking[AsyncTopics]):
     clusters = blocks(AsyncTopics.clusters)
     configs = blocks(AsyncTopics.configs)
     all_configs = blocks(AsyncTopics.all_configs)
+    table = blocks(AsyncTopics.table)
     status = blocks(AsyncTopics.status)
     groups = blocks(AsyncTopics.groups)
     order = blocks(AsyncTopics.order)
@@ -137,6 +140,7 @@ class Groups(Blocking[AsyncGroups]):
     names = blocks(AsyncGroups.names)
     configs = blocks(AsyncGroups.configs)
     all_configs = blocks(AsyncGroups.all_configs)
+    table = blocks(AsyncGroups.table)
     topics = blocks(AsyncGroups.topics)
 
 
@@ -168,6 +172,7 @@ class Offsets(Blocking[AsyncOffsets]):
     committed = blocks(AsyncOffsets.committed)
     commit = blocks(AsyncOffsets.commit)
     reset = blocks(AsyncOffsets.reset)
+    roll_back = blocks(AsyncOffsets.roll_back)
     skip_accumulated = blocks(AsyncOffsets.skip_accumulated)
     reset_queue = blocks(AsyncOffsets.reset_queue)
     clone = blocks(AsyncOffsets.clone)
@@ -178,6 +183,7 @@ class Messages(Blocking[AsyncMessages]):
     by_unique_key = blocks(AsyncMessages.by_unique_key)
     by_key = blocks(AsyncMessages.by_key)
     at = blocks(AsyncMessages.at)
+    pull = blocks(AsyncMessages.pull)
     read = iterates(AsyncMessages.read)
     read_topic = iterates(AsyncMessages.read_topic)
     consume_directly = blocks(AsyncMessages.consume_directly)
@@ -207,6 +213,13 @@ class Policies(Blocking[AsyncPolicies]):
     delete = blocks(AsyncPolicies.delete)
     find = blocks(AsyncPolicies.find)
     matching = blocks(AsyncPolicies.matching)
+
+
+class AccessLists(Blocking[AsyncAccessLists]):
+    update = blocks(AsyncAccessLists.update)
+    delete = blocks(AsyncAccessLists.delete)
+    set_white_addresses = blocks(AsyncAccessLists.set_white_addresses)
+    versions = blocks(AsyncAccessLists.versions)
 
 
 class Statistics(Blocking[AsyncStatistics]):

@@ -133,6 +133,10 @@ class Topics:
         """Returns the settings of all topics that a broker has, by topic."""
         return await self._table(await self._servers.address(broker))
 
+    async def table(self, broker: str) -> TopicConfigTable:
+        """Returns the same with the version of the table."""
+        return await self._whole_table(await self._servers.address(broker))
+
     async def status(self, topic: str) -> dict[MessageQueue, TopicOffset]:
         """Returns where each queue begins and ends, and when something was last written to it."""
         brokers = await self._servers.brokers_of(topic)
@@ -165,8 +169,10 @@ class Topics:
         return configs
 
     async def _table(self, address: str) -> dict[str, TopicConfig]:
-        reply = await self._servers.call(address, b.GetAllTopicConfig())
-        return TopicConfigTable.decode(reply.body).topic_config_table
+        return (await self._whole_table(address)).topic_config_table
+
+    async def _whole_table(self, address: str) -> TopicConfigTable:
+        return TopicConfigTable.decode((await self._servers.call(address, b.GetAllTopicConfig())).body)
 
     # Order
 

@@ -53,18 +53,22 @@ class Calls:
         self._timer_at = 0.0
         self._oneway_size = 0
 
-    async def call(self, connection: Connection, request: Request[A], body: bytes, seconds: float) -> Reply[A]:
+    async def call(
+        self, connection: Connection, request: Request[A], body: bytes, seconds: float, language: str = LANGUAGE
+    ) -> Reply[A]:
         """Returns the answer; AnswerError if it is not SUCCESS, RemotingError if none comes."""
-        answer = await self.ask(connection, request, body, seconds)
+        answer = await self.ask(connection, request, body, seconds, language)
         if answer.code != ResponseCode.SUCCESS:
             raise AnswerError.of(answer.code, answer.remark)
         header = None if answer.ext is None else request.answer.decode(answer.ext)
         return Reply(header, answer.body, answer.code, answer.remark)  # type: ignore[arg-type]
 
-    async def ask(self, connection: Connection, request: Request[Any], body: bytes, seconds: float) -> Command:
+    async def ask(
+        self, connection: Connection, request: Request[Any], body: bytes, seconds: float, language: str = LANGUAGE
+    ) -> Command:
         """Returns the answer as it came, whatever it says; RemotingError if none comes."""
         return await self.ask_with(
-            connection, lambda opaque: self._frame(request, opaque, 0, body), request.code.name, seconds
+            connection, lambda opaque: self._frame(request, opaque, 0, body, language), request.code.name, seconds
         )
 
     async def ask_with(
@@ -96,7 +100,7 @@ class Calls:
             self._oneway_size = 0
             await asyncio.sleep(0)
 
-    def _frame(self, request: Request[Any], opaque: int, flag: int, body: bytes) -> bytes:
+    def _frame(self, request: Request[Any], opaque: int, flag: int, body: bytes, language: str = LANGUAGE) -> bytes:
         ext = request.ext()
         version = CURRENT_VERSION
         if self._credentials is not None:
@@ -108,7 +112,7 @@ class Calls:
             code=request.code,
             opaque=opaque,
             flag=flag,
-            language=LANGUAGE,
+            language=language,
             version=version,
             ext=ext or None,
             body=body,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from kerolox.auth.signing import Credentials
-from kerolox.client.calls import Calls
+from kerolox.client.calls import LANGUAGE, Calls
 from kerolox.client.errors import ClientError, WrongState
 from kerolox.client.inbound import Inbound
 from kerolox.client.members import ConsumerMember, ProducerMember
@@ -144,11 +144,20 @@ class Session:
     # Asking
 
     async def call(
-        self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0
+        self,
+        address: str,
+        request: Request[A],
+        body: bytes = b"",
+        *,
+        timeout_seconds: float = 3.0,
+        language: str = LANGUAGE,
     ) -> Reply[A]:
-        """Returns the answer of the server at `address`; AnswerError if not SUCCESS, RemotingError if none comes."""
+        """Returns the answer of the server at `address`; AnswerError if not SUCCESS, RemotingError if none comes.
+
+        Who asks for somebody else says in which `language` that one is written.
+        """
         connection, left = await self._connected(address, timeout_seconds)
-        return await self._calls.call(connection, request, body, left)
+        return await self._calls.call(connection, request, body, left, language)
 
     async def ask(
         self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0
