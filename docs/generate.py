@@ -1,4 +1,7 @@
-"""Writes docs/reference/requests.md: every request code, who answers it, and how. `python -m docs.generate`."""
+"""Writes the pages of docs/reference that are made from the code. `python -m docs.generate`.
+
+Here is requests.md: every request code, who answers it, and how.
+"""
 
 import importlib
 import pkgutil
@@ -9,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from docs import commands
 from kerolox.broker import Broker, Settings
 from kerolox.broker.refusals import REFUSED, UNSUPPORTED
 from kerolox.codes import RequestCode
@@ -104,5 +108,6 @@ def _descendants(kind: type[Any]) -> Iterator[type[Any]]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
-    sys.stdout.write(f"wrote {PAGE}\n")
+    for file, content in ((PAGE, page()), (commands.PAGE, commands.page())):
+        file.write_text(content)
+        sys.stdout.write(f"wrote {file}\n")

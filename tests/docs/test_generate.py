@@ -1,13 +1,25 @@
 """The page of requests says what the code does."""
 
-from docs import generate
+from docs import commands, generate
 from kerolox.broker import Broker, Settings
 from kerolox.broker.refusals import REFUSED, UNSUPPORTED
+from kerolox.cli.admin.all import LISTED
 from kerolox.codes import RequestCode
 
 
 def test_the_page_of_requests_is_what_the_code_makes() -> None:
     assert generate.PAGE.read_text() == generate.page(), "run `python -m docs.generate`"
+
+
+def test_the_page_of_commands_is_what_the_code_makes() -> None:
+    assert commands.PAGE.read_text() == commands.page(), "run `python -m docs.generate`"
+
+
+def test_every_command_has_a_section() -> None:
+    page = commands.page()
+
+    assert all(f"\n### {command.name}\n" in page for command in LISTED)
+    assert "| `kerolox store check` |" in page
 
 
 def test_every_code_has_a_row() -> None:

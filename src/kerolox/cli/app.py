@@ -26,7 +26,12 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    modules={"broker": "kerolox.cli.broker", "namesrv": "kerolox.cli.namesrv", "store": "kerolox.cli.store"},
+    modules={
+        "admin": "kerolox.cli.admin.tool",
+        "broker": "kerolox.cli.broker",
+        "namesrv": "kerolox.cli.namesrv",
+        "store": "kerolox.cli.store",
+    },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(kerolox.__version__, message="kerolox %(version)s")

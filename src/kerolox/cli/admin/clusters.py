@@ -1,0 +1,129 @@
+"""Clusters: their brokers in a line each, what goes through them, and how well their slaves follow."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kerolox.admin import BrokerStatus
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, pause, switch
+from kerolox.cli.admin.errors import Misused
+from kerolox.cli.admin.finding import masters
+from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.times import millis_text
+from kerolox.wire.bodies.offsets import HaRuntimeInfo
+
+
+@command(
+    "clusterList",
+    "List all of clusters",
+    switch("m", "moreStats", "Print more stats"),
+    Flag("i", "interval", "specify intervals numbers, it is in seconds"),
+    is_watched=True,
+)
+async def cluster_list(call: Call) -> Parts:
+    seconds = call.number("interval")
+    while True:
+        brokers = await call.admin.cluster.brokers()
+        yield _counts(brokers) if call.has("moreStats") else _rates(brokers, call.admin.options.clock.millis())
+        if not seconds:
+            return
+        await pause(seconds)
+
+
+def _counts(brokers: list[BrokerStatus]) -> Table:
+    columns = ("#Cluster Name", "#Broker Name", "#InTotalYest", "#OutTotalYest", "#InTotalToday", "#OutTotalToday")
+    rows = [
+        (it.cluster, it.name, _yesterday(it.info, "Put"), _yesterday(it.info, "Get"), it.in_today, it.out_today)
+        for it in brokers
+    ]
+    return Table("%-16s  %-32s %14d %14d %14d %14d", columns, rows)
+
+
+def _yesterday(info: Mapping[str, str], way: str) -> int:
+    today, before = (info.get(f"msg{way}Total{day}Morning", "0") for day in ("Today", "Yesterday"))
+    return int(today) - int(before)
+
+
+def _rates(brokers: list[BrokerStatus], now: int) -> Table:
+    columns = (
+        *("#Cluster Name", "#Broker Name", "#BID", "#Addr", "#Version", "#InTPS(LOAD)", "#OutTPS(LOAD)"),
+        *("#PCWait(ms)", "#Hour", "#SPACE"),
+    )
+    return Table("%-16s  %-22s  %-4s  %-22s %-16s %19s %19s %10s %5s %6s", columns, [_rate(it, now) for it in brokers])
+
+
+def _rate(it: BrokerStatus, now_millis: int) -> tuple[object, ...]:
+    info = it.info
+    oldest = info.get("earliestMessageTimeStamp", "")
+    hours = (now_millis - int(oldest)) / 3_600_000 if oldest else 0.0
+    return (
+        *(it.cluster, it.name, it.broker_id, it.address, it.version),
+        f"{it.in_tps:9.2f}({_load(info, 'send')})",
+        f"{it.out_tps:9.2f}({_load(info, 'pull')})",
+        info.get("pageCacheLockTimeMills", ""),
+        f"{hours:2.2f}",
+        f"{float(info.get('commitLogDiskRatio') or 0):.4f}",
+    )
+
+
+def _load(info: Mapping[str, str], what: str) -> str:
+    size, wait = (info.get(f"{what}ThreadPoolQueue{part}", "") for part in ("Size", "HeadWaitTimeMills"))
+    return f"{size},{wait}ms"
+
+
+@command(
+    "haStatus",
+    "Fetch ha runtime status data.",
+    Flag("c", "clusterName", "which cluster"),
+    Flag("b", "brokerAddr", "which broker to fetch"),
+    Flag("i", "interval", "the interval(second) of get info"),
+    is_watched=True,
+    since="5.0.0",
+)
+async def ha_status(call: Call) -> Parts:
+    if not call.has("brokerAddr") and not call.has("clusterName"):
+        raise Misused("give one of -b (--brokerAddr), -c (--clusterName)")
+    seconds = call.number("interval")
+    while True:
+        for address in await masters(call):
+            info = await call.admin.cluster.ha_status(address)
+            for part in _of_master(address, info) if info.master else _of_slave(info.ha_client_runtime_info or {}):
+                yield part
+        if not seconds:
+            return
+        await pause(seconds)
+
+
+def _of_master(address: str, info: HaRuntimeInfo) -> list[Table | Text]:
+    slaves = info.ha_connection_info
+    values = {
+        "masterAddr": address,
+        "masterCommitLogMaxOffset": info.master_commit_log_max_offset,
+        "slaveNum": len(slaves),
+        "inSyncSlaveNum": info.in_sync_slave_nums,
+    }
+    lines = "".join(f"#{name[0].upper()}{name[1:]}\t{value}\n" for name, value in values.items())
+    rows = [
+        (
+            slave.get("addr"),
+            slave.get("slaveAckOffset", 0),
+            slave.get("diff", 0),
+            slave.get("transferredByteInSecond", 0) / 1024,
+            "OK" if slave.get("inSync") else "Fall Behind",
+            slave.get("transferFromWhere", 0),
+        )
+        for slave in slaves
+    ]
+    columns = ("#SlaveAddr", "#SlaveAckOffset", "#Diff", "#TransferSpeed(KB/s)", "#Status", "#TransferFromWhere")
+    return [Text(f"\n{lines}", values), Table("%-32s  %-16d %16d %16.2f %16s %16d", columns, rows)]
+
+
+def _of_slave(info: Mapping[str, Any]) -> list[Table | Text]:
+    values = {
+        "MasterAddr": info.get("masterAddr"),
+        "CommitLogMaxOffset": info.get("maxOffset"),
+        "TransferSpeed(KB/s)": f"{info.get('transferredByteInSecond', 0) / 1024:.2f}",
+        "LastReadTime": millis_text(info.get("lastReadTimestamp", 0)),
+        "LastWriteTime": millis_text(info.get("lastWriteTimestamp", 0)),
+        "MasterFlushOffset": info.get("masterFlushOffset"),
+    }
+    return [Text("\n" + "".join(f"#{name}\t{value}\n" for name, value in values.items()), dict(info))]

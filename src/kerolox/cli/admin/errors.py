@@ -1,0 +1,42 @@
+"""What an operator is told when something goes wrong: one sentence, and what to do about it."""
+
+from kerolox.admin.errors import PartlyDone
+from kerolox.errors import (
+    CallTimeout,
+    ConnectFailed,
+    ConsumerNotOnline,
+    GroupNotFound,
+    KeroloxError,
+    NoPermission,
+    RequestCodeNotSupported,
+    TopicNotFound,
+)
+
+
+class Misused(Exception):
+    """A command was called with something that it cannot take; it says what."""
+
+
+class NotDone(KeroloxError):
+    """What was asked for was not found, or did not work out."""
+
+
+_REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
+    (ConnectFailed, "is it running there? NameServers are given by -n, or by NAMESRV_ADDR"),
+    (CallTimeout, "it may be busy, or the address may lead elsewhere; see `kerolox doctor`"),
+    (TopicNotFound, "`topicList` says which there are"),
+    (GroupNotFound, "`consumerProgress` says which there are"),
+    (ConsumerNotOnline, "`consumerProgress` says who is"),
+    (RequestCodeNotSupported, "it takes a broker of another release, or one that has this feature"),
+    (NoPermission, "keys are taken from --access-key and --secret-key, or from $ROCKETMQ_HOME/conf/tools.yml"),
+)
+
+
+def sentence(error: KeroloxError) -> str:
+    """Returns what happened, and the remedy if there is a usual one."""
+    told = " ".join(str(error).split())
+    cause: KeroloxError = error
+    if isinstance(error, PartlyDone):
+        cause = next(iter(error.failed.values()))
+    remedy = next((remedy for kind, remedy in _REMEDIES if isinstance(cause, kind)), None)
+    return f"{told}; {remedy}" if remedy else told

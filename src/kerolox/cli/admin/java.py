@@ -1,0 +1,212 @@
+"""What Java's classes say of themselves, letter for letter: the order of its hash maps, its toString and its JSON."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from kerolox.admin.tracks import Track
+from kerolox.client.members import DirectResult
+from kerolox.client.messages import SendResult
+from kerolox.errors import AnswerError
+from kerolox.message.tags import java_hash
+from kerolox.wire.bodies.groups import SubscriptionGroupConfig
+from kerolox.wire.bodies.queues import MessageQueue
+from kerolox.wire.bodies.topics import Perm, TopicConfig
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_INT_MASK = 0xFFFFFFFF
+_LOAD = 0.75
+
+
+def hash_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = 16) -> list[K]:
+    """Returns the keys in the order in which a HashMap of Java's gives them, after they were put into it in theirs."""
+    known = list(dict.fromkeys(keys))
+    while len(known) > capacity * _LOAD:
+        capacity *= 2
+
+    def bucket(key: K) -> int:
+        number = hash_of(key) & _INT_MASK
+        return (number ^ number >> 16) & (capacity - 1)
+
+    return sorted(known, key=bucket)
+
+
+def in_hash_order(table: Mapping[str, V], capacity: int = 16) -> dict[str, V]:
+    return {key: table[key] for key in hash_order(table, java_hash, capacity)}
+
+
+def queues_in_hash_order(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    return hash_order(queues, _queue_hash)
+
+
+def _queue_hash(queue: MessageQueue) -> int:
+    number = 1
+    for part in (java_hash(queue.broker_name), queue.queue_id, java_hash(queue.topic)):
+        number = number * 31 + part
+    return number
+
+
+def text(value: object) -> str:
+    """Returns a value as Java joins it to a string."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{text(key)}={text(item)}" for key, item in value.items()) + "}"
+    return str(value)
+
+
+def members(name: str, values: Iterable[tuple[str, object]]) -> str:
+    """Returns `Name [key=value, key=value]`."""
+    return f"{name} [" + ", ".join(f"{key}={text(value)}" for key, value in values) + "]"
+
+
+def queue(it: MessageQueue) -> str:
+    return members("MessageQueue", (("topic", it.topic), ("brokerName", it.broker_name), ("queueId", it.queue_id)))
+
+
+def perm(bits: int) -> str:
+    letters = ((Perm.READ, "R"), (Perm.WRITE, "W"), (Perm.INHERIT, "X"))
+    return "".join(letter if bits & bit else "-" for bit, letter in letters)
+
+
+def topic_config(config: TopicConfig) -> str:
+    return members(
+        "TopicConfig",
+        (
+            ("topicName", config.topic_name),
+            ("readQueueNums", config.read_queue_nums),
+            ("writeQueueNums", config.write_queue_nums),
+            ("perm", perm(config.perm)),
+            ("topicFilterType", config.topic_filter_type),
+            ("topicSysFlag", config.topic_sys_flag),
+            ("order", config.order),
+        ),
+    )
+
+
+def group_members(config: SubscriptionGroupConfig) -> dict[str, object]:
+    """Returns the settings of a group in the order of Java's class."""
+    return {
+        "groupName": config.group_name,
+        "consumeEnable": config.consume_enable,
+        "consumeFromMinEnable": config.consume_from_min_enable,
+        "consumeBroadcastEnable": config.consume_broadcast_enable,
+        "retryQueueNums": config.retry_queue_nums,
+        "retryMaxTimes": config.retry_max_times,
+        "brokerId": config.broker_id,
+        "whichBrokerWhenConsumeSlowly": config.which_broker_when_consume_slowly,
+        "notifyConsumerIdsChangedEnable": config.notify_consumer_ids_changed_enable,
+    }
+
+
+def group_config(config: SubscriptionGroupConfig) -> str:
+    return members("SubscriptionGroupConfig", group_members(config).items())
+
+
+def send_result(result: SendResult) -> str:
+    return members(
+        "SendResult",
+        (
+            ("sendStatus", result.status.value),
+            ("msgId", result.message_id),
+            ("offsetMsgId", result.offset_id),
+            ("messageQueue", queue(result.queue)),
+            ("queueOffset", result.queue_offset),
+        ),
+    )
+
+
+def direct_result(result: DirectResult) -> str:
+    return members(
+        "ConsumeMessageDirectlyResult",
+        (
+            ("order", result.order),
+            ("autoCommit", result.auto_commit),
+            ("consumeResult", result.consume_result),
+            ("remark", result.remark),
+            ("spentTimeMills", result.spent_time_mills),
+        ),
+    )
+
+
+def track(it: Track) -> str:
+    return members(
+        "MessageTrack",
+        (("consumerGroup", it.group), ("trackType", it.type.value), ("exceptionDesc", _reason(it))),
+    )
+
+
+def _reason(it: Track) -> str | None:
+    if isinstance(it.error, AnswerError):
+        return f"CODE:{int(it.error.code)} DESC:{it.error.remark}"
+    return None if it.error is None else str(it.error)
+
+
+_BEFORE_FOUR = (
+    *("SNAPSHOT", "ALPHA1", "BETA1", "BETA2", "BETA3", "BETA4", "BETA5", "BETA6_SNAPSHOT", "BETA6", "BETA7_SNAPSHOT"),
+    *("BETA7", "BETA8_SNAPSHOT", "BETA8", "BETA9_SNAPSHOT", "BETA9", "FINAL"),
+)
+# The first and the last release of each series; from 4.0 on there are ten in each.
+_SERIES = ((0, 1, 15), (1, 0, 9), (2, 0, 9), *((series, 1, 9) for series in range(3, 9)), (9, 1, 9))
+
+
+def _version_names() -> list[str]:
+    releases = [f"3_{series}_{number}" for series, first, last in _SERIES for number in range(first, last + 1)]
+    releases += [f"{major}_{series}_{number}" for major in (4, 5) for series in range(10) for number in range(10)]
+    names = [f"V3_0_0_{name}" for name in _BEFORE_FOUR]
+    for release in releases:
+        names += [f"V{release}_SNAPSHOT", f"V{release}"]
+    return [*names, "HIGHER_VERSION"]
+
+
+_VERSIONS = _version_names()
+
+
+def version(number: int) -> str:
+    """Returns the name of a release by its number in the protocol."""
+    return _VERSIONS[min(number, len(_VERSIONS) - 1)]
+
+
+# JSON, as fastjson writes it for people
+
+
+def pretty(value: Any, depth: int = 0) -> str:
+    """Returns JSON with tabs. Members of classes are in alphabetical order, those of maps in that of the map.
+
+    Integer keys stand without quotes in the line of their brace, and lists of texts in one line.
+    """
+    if isinstance(value, msgspec.Struct):
+        names = sorted(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
+        value = {name: getattr(value, field) for name, field in names}
+    if isinstance(value, Mapping):
+        return _map(value, depth)
+    if isinstance(value, (list, tuple, set)):
+        return _list(list(value), depth)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _map(table: Mapping[Any, Any], depth: int) -> str:
+    parts = []
+    for key, item in table.items():
+        if item is None:
+            continue
+        start = f"\n{_tabs(depth + 1)}{json.dumps(key, ensure_ascii=False)}" if isinstance(key, str) else str(key)
+        parts.append(f"{start}:{pretty(item, depth + 1)}")
+    return "{" + ",".join(parts) + (f"\n{_tabs(depth)}" if parts else "") + "}"
+
+
+def _list(items: Sequence[Any], depth: int) -> str:
+    if not any(isinstance(item, (msgspec.Struct, Mapping, list)) for item in items):
+        return "[" + ",".join(pretty(item) for item in items) + "]"
+    lines = ",".join(f"\n{_tabs(depth + 1)}{pretty(item, depth + 1)}" for item in items)
+    return f"[{lines}\n{_tabs(depth)}]"
+
+
+def _tabs(depth: int) -> str:
+    return "\t" * depth

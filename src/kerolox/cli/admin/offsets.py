@@ -1,0 +1,170 @@
+"""Offsets: how far groups have come, and where they are told to go on."""
+
+from kerolox.admin import Progress
+from kerolox.admin.offsets import END
+from kerolox.cli.admin import java
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed, switch
+from kerolox.cli.admin.errors import NotDone
+from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.times import parse_millis, seconds_text
+from kerolox.client.names import RETRY_PREFIX
+from kerolox.errors import ConsumerNotOnline, KeroloxError
+from kerolox.wire.bodies.clients import ConsumerConnection
+from kerolox.wire.bodies.queues import MessageQueue
+
+_GROUP = needed("g", "group", "set the consumer group")
+_TOPIC = needed("t", "topic", "set the topic")
+_FORCE = Flag("f", "force", "set the force rollback by timestamp switch[true|false]")
+
+
+@command(
+    "consumerProgress",
+    "Query consumers's progress, speed",
+    Flag("g", "groupName", "consumer group name"),
+    Flag("s", "showClientIP", "Show Client IP per Queue"),
+    is_watched=True,
+)
+async def consumer_progress(call: Call) -> Parts:
+    if not call.has("groupName"):
+        yield await _summary(call)
+        return
+    has_clients = call.truth("showClientIP")
+    progress = await call.admin.offsets.progress(call["groupName"], has_clients=has_clients)
+    if not progress.queues:
+        raise NotDone(f"group {call['groupName']!r} has no offsets: it has consumed nothing yet, or is not known")
+    yield _queues(progress, has_clients=has_clients)
+    text = f"\nConsume TPS: {progress.consume_tps:.2f}\nDiff Total: {progress.lag}\n"
+    yield Text(text, {"consumeTps": progress.consume_tps, "diffTotal": progress.lag})
+
+
+def _queues(progress: Progress, *, has_clients: bool) -> Table:
+    rows: list[tuple[object, ...]] = []
+    for queue, it in sorted(progress.queues.items(), key=lambda pair: by_topic(pair[0])):
+        client = ((it.client_id or "N/A").partition("@")[0],) if has_clients else ()
+        names = (queue.topic[:64], queue.broker_name[:32], queue.queue_id)
+        moment = seconds_text(it.last_millis) if it.last_millis else "N/A"
+        rows.append((*names, it.broker_offset, it.consumer_offset, *client, it.lag, moment))
+    start = ("#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset")
+    if has_clients:
+        columns = (*start, "#Client IP", "#Diff", "#LastTime")
+        return Table("%-64s  %-32s  %-4d  %-20d  %-20d  %-20s %-20d  %s", columns, rows)
+    return Table("%-64s  %-32s  %-4d  %-20d  %-20d  %-20d  %s", (*start, "#Diff", "#LastTime"), rows)
+
+
+def by_topic(queue: MessageQueue) -> tuple[str, str, int]:
+    """In this order Java has queues."""
+    return queue.topic, queue.broker_name, queue.queue_id
+
+
+async def _summary(call: Call) -> Table:
+    topics = await call.admin.topics.names()
+    groups = [topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)]
+    columns = ("#Group", "#Count", "#Version", "#Type", "#Model", "#TPS", "#Diff Total")
+    layout = "%-64s  %-6d  %-24s %-5s  %-14s  %-7d  %d"
+    return Table(layout, columns, [await _group(call, group) for group in groups])
+
+
+async def _group(call: Call, group: str) -> tuple[object, ...]:
+    clients: ConsumerConnection | None
+    try:
+        progress = await call.admin.offsets.progress(group)
+        rates = (int(progress.consume_tps), progress.lag)
+    except KeroloxError:
+        rates = (0, 0)
+    try:
+        clients = await call.admin.connections.consumers(group)
+    except KeroloxError:
+        clients = None
+    if clients is None:
+        return (group[:64], 0, "OFFLINE", "", "", *rates)
+    is_pulling = clients.consume_type == "CONSUME_ACTIVELY"
+    oldest = min(client.version for client in clients.connection_set)
+    model = clients.message_model if clients.consume_type == "CONSUME_PASSIVELY" else ""
+    kind = "PULL" if is_pulling else "PUSH"
+    return (group[:64], len(clients.connection_set), java.version(oldest), kind, model, *rates)
+
+
+@command(
+    "resetOffsetByTime",
+    "Reset consumer offset by timestamp(without client restart).",
+    _GROUP,
+    _TOPIC,
+    needed("s", "timestamp", "set the timestamp[now|currentTimeMillis|yyyy-MM-dd#HH:mm:ss:SSS]"),
+    _FORCE,
+    switch("c", "cplus", "reset c++ client offset"),
+    warning="move group {group} to {timestamp} in topic {topic}",
+)
+async def reset_offset_by_time(call: Call) -> Parts:
+    group, topic, moment = call["group"], call["topic"], call["timestamp"]
+    millis = END if moment == "now" else parse_millis(moment, "--timestamp")
+    is_forced = call.truth("force", True)
+    end = f"topic[{topic}], force[{java.text(is_forced)}], timestamp(string)[{moment}], timestamp(long)[{millis}]\n"
+    start = "rollback consumer offset by specified"
+    try:
+        found = await call.admin.offsets.reset(
+            group, topic, millis, is_forced=is_forced, is_online=True, is_cpp=call.has("cplus")
+        )
+    except ConsumerNotOnline:
+        table = await _rolled_back(call, group, topic, millis, is_forced=is_forced)
+        yield Text(f"{start} consumerGroup[{group}], {end}")
+    else:
+        table = _reset(found)
+        yield Text(f"{start} group[{group}], {end}")
+    yield table
+
+
+@command(
+    "skipAccumulatedMessage",
+    "Skip all messages that are accumulated (not consumed) currently",
+    _GROUP,
+    _TOPIC,
+    _FORCE,
+    warning="have group {group} skip all that waits for it in topic {topic}",
+)
+async def skip_accumulated_message(call: Call) -> Parts:
+    group, topic, is_forced = call["group"], call["topic"], call.truth("force", True)
+    try:
+        yield _reset(await call.admin.offsets.reset(group, topic, END, is_forced=is_forced, is_online=True))
+    except ConsumerNotOnline:
+        yield await _rolled_back(call, group, topic, END, is_forced=is_forced)
+
+
+def _reset(offsets: dict[MessageQueue, int]) -> Table:
+    rows = [(queue.broker_name[:32], queue.queue_id, offsets[queue]) for queue in java.queues_in_hash_order(offsets)]
+    return Table("%-40s  %-40d  %-40d", ("#brokerName", "#queueId", "#offset"), rows)
+
+
+async def _rolled_back(call: Call, group: str, topic: str, millis: int, *, is_forced: bool) -> Table:
+    done = {it.queue: it for it in await call.admin.offsets.roll_back(group, topic, millis, is_forced=is_forced)}
+    rows = [
+        (
+            queue.broker_name[:32],
+            queue.queue_id,
+            done[queue].broker_offset,
+            done[queue].consumer_offset,
+            done[queue].moment_offset,
+            done[queue].offset,
+        )
+        for queue in java.queues_in_hash_order(done)
+    ]
+    columns = (
+        *("#brokerName", "#queueId", "#brokerOffset"),
+        *("#consumerOffset", "#timestampOffset", "#rollbackOffset"),
+    )
+    return Table("%-20s  %-20d  %-20d  %-20d  %-20d  %-20d", columns, rows)
+
+
+@command(
+    "cloneGroupOffset",
+    "clone offset from other group.",
+    needed("s", "srcGroup", "set source consumer group"),
+    needed("d", "destGroup", "set destination consumer group"),
+    _TOPIC,
+    Flag("o", "offline", "the group or the topic is offline"),
+    warning="move group {destGroup} to where group {srcGroup} is in topic {topic}",
+)
+async def clone_group_offset(call: Call) -> Parts:
+    source, target, topic = call["srcGroup"], call["destGroup"], call["topic"]
+    await call.admin.offsets.clone(source, target, topic)
+    text = f"clone group offset success. srcGroup[{source}], destGroup=[{target}], topic[{topic}]"
+    yield Text(text, {"srcGroup": source, "destGroup": target, "topic": topic})

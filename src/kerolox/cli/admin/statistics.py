@@ -1,0 +1,30 @@
+"""What goes in and out, by topic and by group."""
+
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, switch
+from kerolox.cli.admin.parts import Table
+
+_LAYOUT = "%-64s  %-64s %12s %11s %11s %14s %14s"
+_COLUMNS = (
+    *("#Topic", "#Consumer Group", "#Accumulation", "#InTPS", "#OutTPS"),
+    *("#InMsg24Hour", "#OutMsg24Hour"),
+)
+
+
+@command(
+    "statsAll",
+    "Topic and Consumer tps stats",
+    switch("a", "activeTopic", "print active topic only"),
+    Flag("t", "topic", "print select topic only"),
+    is_watched=True,
+)
+async def stats_all(call: Call) -> Parts:
+    rows: list[tuple[object, ...]] = []
+    for it in await call.admin.statistics.all(topic=call.get("topic")):
+        if call.has("activeTopic") and not it.in_day and not it.out_day:
+            continue
+        start = (it.topic[:64], (it.group or "")[:64], max(it.lag or 0, 0), f"{it.in_tps:.2f}")
+        if it.group is None:
+            rows.append((*start, "", it.in_day, "NO_CONSUMER"))
+        else:
+            rows.append((*start, f"{it.out_tps:.2f}", it.in_day, it.out_day))
+    yield Table(_LAYOUT, _COLUMNS, rows)

@@ -1,0 +1,159 @@
+"""Topics: made, changed and deleted."""
+
+from pathlib import Path
+from typing import TypeVar
+
+from kerolox.cli.admin import java
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed
+from kerolox.cli.admin.errors import Misused, NotDone
+from kerolox.cli.admin.finding import masters
+from kerolox.cli.admin.parts import Text
+from kerolox.client.names import dlq_topic, retry_topic
+from kerolox.runtime import fastjson
+from kerolox.wire.bodies.topics import Perm, TopicConfig, TopicSysFlag
+
+T = TypeVar("T")
+
+TOPIC = needed("t", "topic", "topic name")
+
+
+def where(text: str, *, is_choice: bool = True) -> tuple[Flag, Flag]:
+    """The flags for one broker or a whole cluster."""
+    return (
+        Flag("b", "brokerAddr", f"{text} broker", is_choice=is_choice),
+        Flag("c", "clusterName", f"{text} cluster", is_choice=is_choice),
+    )
+
+
+@command(
+    "updateTopic",
+    "Update or create topic",
+    *where("create topic to which"),
+    TOPIC,
+    Flag("r", "readQueueNums", "set read queue nums"),
+    Flag("w", "writeQueueNums", "set write queue nums"),
+    Flag("p", "perm", "set topic's permission(2|4|6), intro[2:W 4:R; 6:RW]"),
+    Flag("o", "order", "set topic's order(true|false)"),
+    Flag("u", "unit", "is unit topic (true|false)"),
+    Flag("s", "hasUnitSub", "has unit sub (true|false)"),
+)
+async def update_topic(call: Call) -> Parts:
+    config = TopicConfig(
+        topic_name=call["topic"],
+        read_queue_nums=call.number("readQueueNums", 8),
+        write_queue_nums=call.number("writeQueueNums", 8),
+        perm=call.number("perm", Perm.READ | Perm.WRITE),
+        order=call.truth("order"),
+        topic_sys_flag=(TopicSysFlag.UNIT if call.truth("unit") else 0)
+        | (TopicSysFlag.UNIT_SUB if call.truth("hasUnitSub") else 0),
+    )
+    for address in await masters(call):
+        await save(call, config, address)
+        if config.order and call.has("brokerAddr"):
+            yield Text(f"set broker orderConf. isOrder=true, orderConf=[{await _order(call, config)}]")
+        yield Text(f"create topic to {address} success.\n", {"broker": address, "topic": config.topic_name})
+    if config.order and call.has("clusterName"):
+        yield Text(f"set cluster orderConf. isOrder=true, orderConf=[{await _order(call, config)}]")
+    yield Text(java.topic_config(config))
+
+
+async def save(call: Call, config: TopicConfig, address: str) -> None:
+    await call.admin.topics.create(
+        config.topic_name,
+        broker=address,
+        read_queues=config.read_queue_nums,
+        write_queues=config.write_queue_nums,
+        perm=Perm(config.perm),
+        is_ordered=config.order,
+        topic_sys_flag=int(config.topic_sys_flag),
+        attributes={name.lstrip("+"): value for name, value in (config.attributes or {}).items()},
+    )
+
+
+async def _order(call: Call, config: TopicConfig) -> str:
+    counts = await call.admin.topics.order(config.topic_name) or {}
+    return ";".join(f"{name}:{count}" for name, count in counts.items())
+
+
+@command(
+    "updateTopicList",
+    "create or update topic in batch",
+    *where("create topic to which"),
+    needed("f", "filename", "Path to a file with list of org.apache.rocketmq.common.TopicConfig in json format"),
+    since="5.3.0",
+)
+async def update_topic_list(call: Call) -> Parts:
+    configs = read_list(call["filename"], TopicConfig)
+    for address in await masters(call):
+        for config in configs:
+            await save(call, config, address)
+        text = f"submit batch of topic config to {address} success, please check the result later.\n"
+        yield Text(text, {"broker": address, "topics": [config.topic_name for config in configs]})
+
+
+def read_list(file: str, kind: type[T]) -> list[T]:
+    try:
+        return fastjson.decode(Path(file).read_bytes(), list[kind])  # type: ignore[valid-type]
+    except OSError as error:
+        raise Misused(f"file {file} cannot be read: {error.strerror}") from None
+
+
+@command(
+    "deleteTopic",
+    "Delete topic from broker and NameServer.",
+    TOPIC,
+    needed("c", "clusterName", "delete topic from which cluster"),
+    warning="delete topic {topic} with its messages from cluster {clusterName}",
+)
+async def delete_topic(call: Call) -> Parts:
+    async for part in deleted(call, call["topic"]):
+        yield part
+
+
+async def deleted(call: Call, topic: str) -> Parts:
+    cluster = call["clusterName"]
+    await call.admin.topics.delete(topic, cluster=cluster)
+    yield Text(f"delete topic [{topic}] from cluster [{cluster}] success.\n", {"deleted": topic, "cluster": cluster})
+    yield Text(f"delete topic [{topic}] from NameServer success.\n")
+
+
+async def deleted_with_group(call: Call, group: str) -> Parts:
+    """Deletes the topics that a group has for itself."""
+    for topic in (retry_topic(group), dlq_topic(group)):
+        async for part in deleted(call, topic):
+            yield part
+
+
+@command(
+    "updateTopicPerm",
+    "Update topic perm",
+    *where("create topic to which", is_choice=False),
+    TOPIC,
+    needed("p", "perm", "set topic's permission(2|4|6), intro[2:W; 4:R; 6:RW]"),
+)
+async def update_topic_perm(call: Call) -> Parts:
+    if not call.has("brokerAddr") and not call.has("clusterName"):
+        raise Misused("give one of -b (--brokerAddr), -c (--clusterName)")
+    topic, perm = call["topic"], call.number("perm")
+    data = (await call.admin.topics.route(topic)).data
+    queues = {queue.broker_name: queue for queue in data.queue_datas}
+    names = {address: broker.broker_name for broker in data.broker_datas for address in broker.broker_addrs.values()}
+    for address in await masters(call):
+        queue = queues.get(names.get(address, ""))
+        if queue is None:
+            raise NotDone(f"topic {topic!r} has no queues on broker {address}, or it is no master")
+        if queue.perm == perm and call.has("brokerAddr"):
+            yield Text("new perm equals to the old one!\n", {"broker": address, "perm": perm})
+            return
+        config = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queue.read_queue_nums,
+            write_queue_nums=queue.write_queue_nums,
+            topic_sys_flag=queue.topic_sys_flag,
+            perm=perm,
+        )
+        await call.admin.topics.update(topic, broker=address, perm=Perm(perm))
+        text = f"update topic perm from {queue.perm} to {perm} in {address} success.\n"
+        yield Text(text, {"broker": address, "perm": perm, "before": queue.perm})
+        if call.has("brokerAddr"):
+            yield Text(f"{java.topic_config(config)}.\n")

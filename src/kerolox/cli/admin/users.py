@@ -1,0 +1,269 @@
+"""Users and what they may do, of brokers of 5.3 and later."""
+
+from collections.abc import Iterable
+
+from kerolox.cli.admin import java
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed
+from kerolox.cli.admin.errors import Misused
+from kerolox.cli.admin.finding import everybody, masters
+from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.topics import where
+from kerolox.wire.bodies.auth import AclInfo, PolicyEntry, UserInfo
+
+_SINCE = "5.3.0"
+_STATES = {"enable": True, "disable": False}
+
+
+def _is_super(call: Call) -> bool | None:
+    text = call.get("userType")
+    return None if text is None else text.lower() == "super"
+
+
+@command(
+    "createUser",
+    "Create user to cluster.",
+    *where("create user to which"),
+    needed("u", "username", "the username of user to create."),
+    needed("p", "password", "the password of user to create"),
+    Flag("t", "userType", "the userType of user to create"),
+    since=_SINCE,
+)
+async def create_user(call: Call) -> Parts:
+    name = call["username"]
+    for address in await everybody(call):
+        is_super = bool(_is_super(call))
+        await call.admin.users.create(name, call["password"], is_super=is_super, broker=address)
+        yield Text(f"create user to {address} success.\n", {"broker": address, "username": name})
+
+
+@command(
+    "updateUser",
+    "Update user to cluster.",
+    *where("update user to which"),
+    needed("u", "username", "the username of user to update."),
+    Flag("p", "password", "the password of user to update"),
+    Flag("t", "userType", "the userType of user to update"),
+    Flag("s", "userStatus", "the userStatus of user to update"),
+    since=_SINCE,
+)
+async def update_user(call: Call) -> Parts:
+    state = call.get("userStatus")
+    if state is not None and state not in _STATES:
+        raise Misused(f"--userStatus {state!r}: enable and disable are known")
+    if not any(call.has(name) for name in ("password", "userType", "userStatus")):
+        raise Misused("give one of -p (--password), -t (--userType), -s (--userStatus)")
+    for address in await everybody(call):
+        await call.admin.users.update(
+            call["username"],
+            password=call.get("password"),
+            is_super=_is_super(call),
+            is_enabled=None if state is None else _STATES[state],
+            broker=address,
+        )
+        yield Text(f"update user to {address} success.\n", {"broker": address, "username": call["username"]})
+
+
+@command(
+    "deleteUser",
+    "Delete user from cluster.",
+    *where("delete user from which"),
+    needed("u", "username", "the username of user to delete."),
+    warning="delete user {username} with all that it may do",
+    since=_SINCE,
+)
+async def delete_user(call: Call) -> Parts:
+    for address in await everybody(call):
+        await call.admin.users.delete(call["username"], broker=address)
+        yield Text(f"delete user to {address} success.\n", {"broker": address, "deleted": call["username"]})
+
+
+@command(
+    "getUser",
+    "Get user from cluster.",
+    Flag("b", "brokerAddr", "get user for which broker", is_choice=True),
+    Flag("c", "clusterName", "get user for specified cluster", is_choice=True),
+    needed("u", "username", "the username of user to get"),
+    since=_SINCE,
+)
+async def get_user(call: Call) -> Parts:
+    for address in await masters(call):
+        user = await call.admin.users.find(call["username"], broker=address)
+        if user is not None:
+            yield _users([user])
+            return
+
+
+@command(
+    "listUser",
+    "List user from cluster.",
+    Flag("b", "brokerAddr", "list user for which broker", is_choice=True),
+    Flag("c", "clusterName", "list user for specified cluster", is_choice=True),
+    Flag("f", "filter", "the filter to list users"),
+    since=_SINCE,
+)
+async def list_user(call: Call) -> Parts:
+    for address in await masters(call):
+        users = await call.admin.users.matching(call.get("filter"), broker=address)
+        if users:
+            yield _users(users)
+            if call.has("clusterName"):
+                yield Text(f"get user from {address} success.\n")
+            return
+
+
+def _users(users: Iterable[UserInfo]) -> Table:
+    rows = [(it.username, java.text(it.password), java.text(it.user_type), java.text(it.user_status)) for it in users]
+    return Table("%-16s  %-22s  %-22s  %-22s", ("#UserName", "#Password", "#UserType", "#UserStatus"), rows)
+
+
+@command(
+    "copyUser",
+    "Copy user to cluster.",
+    needed("f", "fromBroker", "the source broker that the users copy from"),
+    needed("t", "toBroker", "the target broker that the users copy to"),
+    Flag("u", "usernames", "the username list of user to copy."),
+    since=_SINCE,
+)
+async def copy_user(call: Call) -> Parts:
+    """A broker gives no password away that could be used: who is not there yet is made with what it gives."""
+    source, target = call["fromBroker"], call["toBroker"]
+    wanted = set(filter(None, (call.get("usernames") or "").split(",")))
+    for user in await call.admin.users.matching(broker=source):
+        if user.username is None or (wanted and user.username not in wanted):
+            continue
+        name, is_super = user.username, (user.user_type or "").lower() == "super"
+        if await call.admin.users.find(name, broker=target) is None:
+            await call.admin.users.create(name, user.password or "", is_super=is_super, broker=target)
+        else:
+            await call.admin.users.update(name, password=user.password, is_super=is_super, broker=target)
+        yield Text(f"copy user of {name} from {source} to {target} success.\n", {"copied": name, "to": target})
+
+
+# What they may do
+
+
+def _entries(call: Call) -> list[PolicyEntry]:
+    def parts(name: str) -> list[str]:
+        return [part.strip() for part in (call.get(name) or "").split(",") if part.strip()]
+
+    return [
+        PolicyEntry(
+            resource=resource,
+            actions=parts("actions"),
+            source_ips=parts("sourceIp") or None,
+            decision=call["decision"],
+        )
+        for resource in parts("resources")
+    ]
+
+
+def _policy_flags(verb: str) -> tuple[Flag, ...]:
+    return (
+        *where(f"{verb} acl to which"),
+        needed("s", "subject", f"the subject of acl to {verb}."),
+        needed("r", "resources", f"the resources of acl to {verb}"),
+        needed("a", "actions", f"the actions of acl to {verb}"),
+        needed("d", "decision", f"the decision of acl to {verb}"),
+        Flag("i", "sourceIp", f"the sourceIps of acl to {verb}"),
+    )
+
+
+@command("createAcl", "Create acl to cluster.", *_policy_flags("create"), since=_SINCE)
+async def create_acl(call: Call) -> Parts:
+    for address in await everybody(call):
+        await call.admin.policies.create(call["subject"], _entries(call), broker=address)
+        yield Text(f"create acl to {address} success.\n", {"broker": address, "subject": call["subject"]})
+
+
+@command("updateAcl", "Update acl to cluster.", *_policy_flags("update"), since=_SINCE)
+async def update_acl(call: Call) -> Parts:
+    for address in await everybody(call):
+        await call.admin.policies.update(call["subject"], _entries(call), broker=address)
+        yield Text(f"update acl to {address} success.\n", {"broker": address, "subject": call["subject"]})
+
+
+@command(
+    "deleteAcl",
+    "Delete acl from cluster.",
+    *where("delete acl from which"),
+    needed("s", "subject", "the subject of acl to delete."),
+    Flag("r", "resources", "the resources of acl to delete"),
+    warning="delete what {subject} may do",
+    since=_SINCE,
+)
+async def delete_acl(call: Call) -> Parts:
+    for address in await everybody(call):
+        await call.admin.policies.delete(call["subject"], resource=call.get("resources"), broker=address)
+        yield Text(f"delete acl to {address} success.\n", {"broker": address, "deleted": call["subject"]})
+
+
+@command(
+    "getAcl",
+    "Get acl from cluster.",
+    Flag("b", "brokerAddr", "get acl for which broker", is_choice=True),
+    Flag("c", "clusterName", "get acl for specified cluster", is_choice=True),
+    needed("s", "subject", "the subject of acl to get"),
+    since=_SINCE,
+)
+async def get_acl(call: Call) -> Parts:
+    for address in await masters(call):
+        found = await call.admin.policies.find(call["subject"], broker=address)
+        if found is not None:
+            yield _policies([found])
+
+
+@command(
+    "listAcl",
+    "List acl from cluster.",
+    Flag("b", "brokerAddr", "list acl for which broker.", is_choice=True),
+    Flag("c", "clusterName", "list acl for specified cluster.", is_choice=True),
+    Flag("s", "subject", "the subject of acl to filter."),
+    Flag("r", "resource", "the resource of acl to filter."),
+    since=_SINCE,
+)
+async def list_acl(call: Call) -> Parts:
+    for address in await masters(call):
+        found = await call.admin.policies.matching(call.get("subject"), call.get("resource"), broker=address)
+        if found:
+            yield _policies(found)
+
+
+def _policies(found: Iterable[AclInfo]) -> Table:
+    rows: list[tuple[object, ...]] = []
+    for acl in found:
+        for policy in acl.policies:
+            for it in policy.entries:
+                lists = (_listed(it.actions), _listed(it.source_ips))
+                rows.append((acl.subject, java.text(policy.policy_type), it.resource, *lists, it.decision))
+        if not acl.policies:
+            rows.append((acl.subject, "", "", "", "", ""))
+    columns = ("#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision")
+    return Table("%-16s  %-10s  %-22s  %-20s  %-24s  %-10s", columns, rows)
+
+
+def _listed(parts: list[str] | None) -> str:
+    return "null" if parts is None else f"[{', '.join(parts)}]"
+
+
+@command(
+    "copyAcl",
+    "Copy acl to cluster.",
+    needed("f", "fromBroker", "the source broker that the acls copy from"),
+    needed("t", "toBroker", "the target broker that the acls copy to"),
+    Flag("s", "subjects", "the subject list of acl to copy."),
+    since=_SINCE,
+)
+async def copy_acl(call: Call) -> Parts:
+    source, target = call["fromBroker"], call["toBroker"]
+    wanted = set(filter(None, (call.get("subjects") or "").split(",")))
+    for acl in await call.admin.policies.matching(broker=source):
+        if acl.subject is None or (wanted and acl.subject not in wanted):
+            continue
+        entries = [entry for policy in acl.policies for entry in policy.entries]
+        if await call.admin.policies.find(acl.subject, broker=target) is None:
+            await call.admin.policies.create(acl.subject, entries, broker=target)
+        else:
+            await call.admin.policies.update(acl.subject, entries, broker=target)
+        yield Text(
+            f"copy acl of {acl.subject} from {source} to {target} success.\n", {"copied": acl.subject, "to": target}
+        )

@@ -1,0 +1,28 @@
+"""The entries of a queue."""
+
+import pytest
+
+from tests.cli.admin.tools import ORDERS, Tool
+
+pytestmark = pytest.mark.usefixtures("sent")
+
+
+def test_entries_are_printed_as_they_lie(tool: Tool) -> None:
+    printed = tool("queryCq", "-t", ORDERS, "-q", "0", "-i", "1", "-c", "1", "-b", tool.broker_addr)
+
+    lines = printed.splitlines()
+    assert lines[:4] == ["Queue data: ", "max: 3, min: 0", "=" * 38, "idx: 1"]
+    assert lines[4].startswith("ConsumeQueueData{physicOffset=")
+    assert lines[4].endswith("extendDataJson='null', bitMap='null', eval=false, msg='null'}")
+    assert tool("queryCq", "-t", ORDERS, "-q", "0", "-i", "1", "-c", "1") == printed
+
+
+def test_entries_are_given_to_machines(tool: Tool) -> None:
+    ends, first, *_ = tool.json("queryCq", "-t", ORDERS, "-q", "0", "-i", "0")
+
+    assert ends == {"max": 3, "min": 0}
+    assert first["index"] == 0
+
+
+def test_a_queue_that_is_not_there_has_none(tool: Tool) -> None:
+    assert "9@orders" in tool.fails("queryCq", "-t", ORDERS, "-q", "9", "-i", "0", "-b", tool.broker_addr)

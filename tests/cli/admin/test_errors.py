@@ -1,0 +1,23 @@
+"""What operators are told when something goes wrong."""
+
+from kerolox.admin import PartlyDone
+from kerolox.cli.admin.errors import NotDone, sentence
+from kerolox.errors import ConnectFailed, NoPermission, TopicNotFound
+
+
+def test_an_error_is_one_line_with_a_remedy() -> None:
+    told = sentence(ConnectFailed("127.0.0.1:9876\n refused"))
+
+    assert told.startswith("127.0.0.1:9876 refused; is it running there? NameServers are given by -n")
+
+
+def test_each_kind_has_its_own_remedy() -> None:
+    assert sentence(TopicNotFound("no topic")).endswith("; `topicList` says which there are")
+    assert "tools.yml" in sentence(NoPermission("no"))
+    assert sentence(NotDone("that is all")) == "that is all"
+
+
+def test_of_several_servers_the_first_that_failed_has_the_remedy() -> None:
+    told = sentence(PartlyDone("DELETE", {"a": 1}, {"b": ConnectFailed("b refused")}))
+
+    assert told.startswith("DELETE failed on 1 of 2 servers: b: b refused; is it running there?")

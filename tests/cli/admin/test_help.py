@@ -1,0 +1,29 @@
+"""Help is Java's, letter for letter."""
+
+import pytest
+
+from kerolox.cli.admin.all import BY_NAME, LISTED
+from kerolox.cli.admin.declaring import Command, Flag
+from kerolox.cli.admin.help import WIDTH, command_help, commands_help
+from tests.golden.record_mqadmin_help import load
+
+GOLDEN_LIST, GOLDEN_HELPS = load()
+
+
+def test_the_commands_of_4_9_8_are_listed_as_java_lists_them() -> None:
+    assert commands_help(command for command in LISTED if command.since is None) == GOLDEN_LIST
+    assert len(GOLDEN_HELPS) > 50
+
+
+@pytest.mark.parametrize("name", GOLDEN_HELPS)
+def test_the_help_of_a_command_is_javas(name: str) -> None:
+    assert command_help(BY_NAME[name.lower()]) == GOLDEN_HELPS[name]
+
+
+def test_long_lines_are_wrapped() -> None:
+    flag = Flag("x", "extra", " ".join(["word"] * 60))
+
+    lines = command_help(Command("long", "", (flag,), run=None)).splitlines()  # type: ignore[arg-type]
+
+    assert max(map(len, lines)) <= WIDTH
+    assert lines[-1].startswith(" " * 20)

@@ -1,0 +1,42 @@
+"""NameServers are looked at and told."""
+
+from kerolox.admin.sync import AdminClient
+from tests.cli.admin.tools import Tool
+
+
+def test_the_settings_of_name_servers_are_printed_and_changed(tool: Tool, client: AdminClient) -> None:
+    before = tool("getNamesrvConfig")
+    changed = tool("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true")
+
+    assert before.startswith(f"============{tool.namesrv_addr}============\n")
+    assert f"{'orderMessageEnable':<50}=  false\n" in before
+    assert changed == f"update name server config success![{tool.namesrv_addr}]\norderMessageEnable : true\n"
+    assert tool.json("getNamesrvConfig")[0]["orderMessageEnable"] == "true"
+
+
+def test_what_may_not_be_set_is_refused(tool: Tool) -> None:
+    assert "(NO_PERMISSION, 16)" in tool.fails("updateNamesrvConfig", "-k", "kvConfigPath", "-v", "/nowhere")
+
+
+def test_keys_are_kept_and_deleted(tool: Tool, client: AdminClient) -> None:
+    kept = tool("updateKvConfig", "-s", "shop", "-k", "colour", "-v", "blue")
+    value = client.configuration.kv("shop", "colour")
+    deleted = tool("deleteKvConfig", "-s", "shop", "-k", "colour")
+
+    assert kept == "create or update kv config to namespace success.\n"
+    assert value == "blue"
+    assert deleted == "delete kv config from namespace success.\n"
+    assert client.configuration.kv("shop", "colour") is None
+
+
+def test_a_broker_is_closed_for_senders_and_opened_again(tool: Tool, client: AdminClient) -> None:
+    client.topics.create("written")
+
+    wiped = tool("wipeWritePerm", "-b", "broker-a")
+    while_wiped = client.topics.route("written").data.queue_datas[0].perm
+    added = tool("addWritePerm", "-b", "broker-a")
+
+    assert wiped.startswith(f"wipe write perm of broker[broker-a] in name server[{tool.namesrv_addr}] OK, ")
+    assert while_wiped == 4
+    assert added.startswith(f"add write perm of broker[broker-a] in name server[{tool.namesrv_addr}] OK, ")
+    assert client.topics.route("written").data.queue_datas[0].perm == 6

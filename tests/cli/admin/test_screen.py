@@ -1,0 +1,54 @@
+"""What is printed where."""
+
+import json
+
+import pytest
+
+from kerolox.cli.admin import screen
+from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.screen import Form, Screen, form
+
+TABLE = Table("%-8s %d %s", ("#Broker Name", "#QID", "#Rate"), [("broker[a]", 1, 2.0)])
+
+
+def test_a_pipe_gets_javas_text(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Screen(Form.PLAIN)
+    shown.show(TABLE)
+    shown.show(Text("success"))
+    shown.end()
+
+    assert capsys.readouterr().out == "#Broker Name #QID #Rate\nbroker[a] 1 2.0\nsuccess"
+
+
+def test_a_terminal_gets_tables_and_a_last_line_that_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Screen(Form.TERMINAL)
+    shown.show(Text("before"))
+    shown.show(TABLE)
+    shown.show(Text("success"))
+    shown.end()
+
+    printed = capsys.readouterr().out
+    assert printed.startswith("before\n")
+    assert "Broker Name" in printed
+    assert "#Broker" not in printed
+    assert "broker[a]" in printed
+    assert "2.00" in printed
+    assert printed.endswith("success\n")
+
+
+def test_machines_get_an_object_to_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Screen(Form.JSON)
+    shown.show(TABLE)
+    shown.show(Text("only for people"))
+    shown.show(Text("for both", {"done": True}))
+    shown.end()
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [{"brokerName": "broker[a]", "qid": 1, "rate": 2.0}, {"done": True}]
+
+
+def test_the_form_is_chosen_by_what_the_output_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert form(is_json=True) is Form.JSON
+    assert form(is_json=False) is Form.PLAIN
+    monkeypatch.setattr(screen.sys.stdout, "isatty", lambda: True, raising=False)
+    assert form(is_json=False) is Form.TERMINAL

@@ -1,0 +1,162 @@
+"""`mqadmin` and `kerolox admin`: what is typed, asked and told."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kerolox.admin.sync import AdminClient
+from kerolox.cli.admin import tool as module
+from kerolox.cli.admin.all import LISTED
+from kerolox.cli.app import main
+from tests.cli.admin.tools import ORDERS, Tool
+from tests.golden.record_mqadmin_help import load
+
+pytestmark = pytest.mark.usefixtures("sent")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topicStatus", "-t", ORDERS),
+        ("TOPICSTATUS", "--topic", ORDERS),
+        ("topicstatus", "--topic=orders"),
+        ("topicStatus", "-torders"),
+        ("topicStatus", "--top", ORDERS),
+        ("topicStatus", "-topic", ORDERS),
+        ("topicStatus", "-t", ORDERS, "something", "more"),
+    ],
+)
+def test_commands_and_flags_are_read_as_java_reads_them(tool: Tool, arguments: tuple[str, ...]) -> None:
+    assert "broker-a" in tool(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--wrong",), ("-t",)])
+def test_what_cannot_be_read_gets_javas_help_and_a_sentence(tool: Tool, arguments: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(module.mqadmin, ["topicStatus", *arguments])
+
+    assert result.exit_code == 1
+    assert result.stdout == load()[1]["topicStatus"]
+    assert result.stderr.startswith("Error: ")
+
+
+def test_one_of_a_choice_is_needed_and_no_more(tool: Tool) -> None:
+    both = tool.run("updateTopic", "-t", "x", "-b", tool.broker_addr, "-c", "DefaultCluster")
+    none = tool.run("updateTopic", "-t", "x")
+
+    assert "give one of -b (--brokerAddr), -c (--clusterName)" in both.stderr
+    assert "give one of -b (--brokerAddr), -c (--clusterName)" in none.stderr
+
+
+def test_mqadmin_helps_as_java_does() -> None:
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(module.mqadmin, list(arguments))
+
+    listed, helps = load()
+    assert run().stdout.startswith(listed[: listed.index("\n\nSee")])
+    assert run("help").stdout == run().stdout
+    assert run("help", "topicRoute").stdout == helps["topicRoute"]
+    assert run("topicRoute", "-h").stdout == helps["topicRoute"]
+    assert (run("help", "nothing").stdout, run("nothing").stdout) == ("The sub command nothing not exist.\n",) * 2
+    assert run("nothing").exit_code == 1
+
+
+def test_kerolox_admin_helps_with_all_flags(tool: Tool) -> None:
+    printed = CliRunner().invoke(main, ["admin", "deleteTopic", "--help"]).stdout
+    listed = CliRunner().invoke(main, ["admin", "--help"]).stdout
+
+    assert "--topic" in printed
+    assert "--json" in printed
+    assert "--yes" in printed
+    assert all(command.name in listed for command in LISTED)
+
+
+def test_mqadmin_never_asks(tool: Tool, client: AdminClient) -> None:
+    client.topics.create("gone")
+
+    tool("deleteTopic", "-c", "DefaultCluster", "-t", "gone")
+
+    assert "gone" not in client.topics.names()
+
+
+def test_kerolox_admin_asks_before_it_destroys(
+    tool: Tool, client: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.topics.create("precious")
+    command = ("deleteTopic", "-c", "DefaultCluster", "-t", "precious")
+
+    in_script = tool.run(*command, is_java=False)
+    monkeypatch.setattr(module, "_is_asked", lambda: True)
+    refused = tool.run(*command, is_java=False, typed="n\n")
+    kept = "precious" in client.topics.names()
+    agreed = tool.run(*command, is_java=False, typed="y\n")
+
+    assert in_script.exit_code == 1
+    assert in_script.stderr == (
+        "Error: this would delete topic precious with its messages from cluster DefaultCluster; "
+        "add --yes if that is meant\n"
+    )
+    assert (refused.exit_code, kept) == (1, True)
+    assert "This will delete topic precious" in refused.stderr
+    assert agreed.exit_code == 0
+    assert "precious" not in client.topics.names()
+
+
+def test_kerolox_admin_takes_yes_for_an_answer(tool: Tool, client: AdminClient) -> None:
+    client.topics.create("gone")
+
+    assert tool.run("deleteTopic", "-c", "DefaultCluster", "-t", "gone", "--yes", is_java=False).exit_code == 0
+    assert "gone" not in client.topics.names()
+
+
+def test_what_is_harmless_is_not_asked_about(tool: Tool) -> None:
+    assert tool.run("updateOrderConf", "-t", ORDERS, "-m", "put", "-v", "broker-a:2", is_java=False).exit_code == 0
+
+
+def test_a_look_is_repeated(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            raise OSError("enough")
+
+    monkeypatch.setattr(module, "pause", wait)
+
+    result = tool.run("topicClusterList", "-t", ORDERS, "--watch", "2")
+    repeated = tool.run("topicStatus", "-t", ORDERS, "--watch", "2")
+
+    assert "No such option '--watch'" in result.stderr
+    assert repeated.stdout.count("#Broker Name") == 3
+    assert waited == [2.0] * 3
+
+
+def test_nobody_there_is_told_in_a_sentence() -> None:
+    result = CliRunner().invoke(module.mqadmin, ["topicList", "-n", "127.0.0.1:1"])
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert "NAMESRV_ADDR" in result.stderr
+
+
+def test_it_is_a_program(tool: Tool) -> None:
+    command = [sys.executable, "-c", "from kerolox.cli.admin.tool import mqadmin; mqadmin()"]
+    arguments = ["topicClusterList", "-t", ORDERS, "-n", tool.namesrv_addr]
+
+    result = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "DefaultCluster\n", "")
+
+
+def test_the_tool_needs_neither_spark_nor_a_web_framework() -> None:
+    code = (
+        "import sys, kerolox.cli.admin.tool; "
+        "print([name for name in ('pyspark', 'pyarrow', 'rich', 'starlette', 'nicegui') if name in sys.modules])"
+    )
+
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+
+    assert result.stdout == "[]\n"

@@ -1,0 +1,84 @@
+"""Topics are made, changed and deleted."""
+
+import json
+from pathlib import Path
+
+from kerolox.admin.sync import AdminClient
+from tests.cli.admin.tools import Tool
+
+
+def test_a_topic_is_made_on_a_broker_or_a_cluster_with_javas_words(tool: Tool, client: AdminClient) -> None:
+    on_broker = tool("updateTopic", "-b", tool.broker_addr, "-t", "one", "-r", "2", "-w", "3", "-p", "4")
+    on_cluster = tool("updateTopic", "-c", "DefaultCluster", "-t", "wide")
+
+    assert on_broker == (
+        f"create topic to {tool.broker_addr} success.\n"
+        "TopicConfig [topicName=one, readQueueNums=2, writeQueueNums=3, perm=R--, topicFilterType=SINGLE_TAG, "
+        "topicSysFlag=0, order=false]"
+    )
+    assert "readQueueNums=8, writeQueueNums=8, perm=RW-" in on_cluster
+    assert client.topics.configs("one")["broker-a"].write_queue_nums == 3
+    assert client.topics.configs("wide")["broker-a"].perm == 6
+
+
+def test_the_order_of_a_topics_queues_is_kept(tool: Tool, client: AdminClient) -> None:
+    on_broker = tool("updateTopic", "-b", tool.broker_addr, "-t", "lined", "-o", "true")
+    on_cluster = tool("updateTopic", "-c", "DefaultCluster", "-t", "lined", "-o", "true")
+
+    assert on_broker.startswith("set broker orderConf. isOrder=true, orderConf=[broker-a:8]create topic to")
+    assert "set cluster orderConf. isOrder=true, orderConf=[broker-a:8]TopicConfig" in on_cluster
+    assert client.topics.order("lined") == {"broker-a": 8}
+
+
+def test_a_name_that_is_none_is_refused_in_a_sentence(tool: Tool) -> None:
+    assert "'no good' is no name" in tool.fails("updateTopic", "-c", "DefaultCluster", "-t", "no good")
+
+
+def test_an_unknown_cluster_is_named_with_those_that_are_known(tool: Tool) -> None:
+    told = tool.fails("updateTopic", "-c", "Nowhere", "-t", "one")
+
+    assert told == "cluster 'Nowhere' is not known. Known: DefaultCluster"
+
+
+def test_permissions_are_changed_and_told_if_they_are_the_same(tool: Tool, client: AdminClient) -> None:
+    client.topics.create("permitted")
+
+    of_broker = tool("updateTopicPerm", "-b", tool.broker_addr, "-t", "permitted", "-p", "4")
+    same = tool("updateTopicPerm", "-b", tool.broker_addr, "-t", "permitted", "-p", "4")
+    of_cluster = tool("updateTopicPerm", "-c", "DefaultCluster", "-t", "permitted", "-p", "6")
+
+    assert of_broker.splitlines()[0] == f"update topic perm from 6 to 4 in {tool.broker_addr} success."
+    assert of_broker.splitlines()[1].endswith("order=false].")
+    assert same == "new perm equals to the old one!\n"
+    assert of_cluster == f"update topic perm from 4 to 6 in {tool.broker_addr} success.\n"
+    assert client.topics.configs("permitted")["broker-a"].perm == 6
+
+
+def test_permissions_need_a_broker_of_the_topic(tool: Tool, client: AdminClient) -> None:
+    client.topics.create("permitted")
+
+    assert "no queues on broker" in tool.fails("updateTopicPerm", "-b", "127.0.0.1:1", "-t", "permitted", "-p", "4")
+    assert "-b" in tool.run("updateTopicPerm", "-t", "permitted", "-p", "4").stderr
+
+
+def test_a_topic_is_deleted(tool: Tool, client: AdminClient) -> None:
+    client.topics.create("gone")
+
+    printed = tool("deleteTopic", "-c", "DefaultCluster", "-t", "gone")
+
+    assert printed == (
+        "delete topic [gone] from cluster [DefaultCluster] success.\ndelete topic [gone] from NameServer success.\n"
+    )
+    assert "gone" not in client.topics.names()
+
+
+def test_topics_are_made_from_a_file(tool: Tool, client: AdminClient, tmp_path: Path) -> None:
+    file = tmp_path / "topics.json"
+    file.write_text(json.dumps([{"topicName": "listed1", "writeQueueNums": 3}, {"topicName": "listed2"}]))
+
+    printed = tool("updateTopicList", "-c", "DefaultCluster", "-f", str(file))
+
+    assert printed == f"submit batch of topic config to {tool.broker_addr} success, please check the result later.\n"
+    assert client.topics.configs("listed1")["broker-a"].write_queue_nums == 3
+    assert "listed2" in client.topics.names()
+    assert "cannot be read" in tool.run("updateTopicList", "-c", "DefaultCluster", "-f", "/nowhere").stderr
