@@ -18,7 +18,7 @@ CLIENT = "192.0.2.7@attendant"
 # and of the one in the topic with one queue, and the directory for files.
 ADDRESS, UNIQUE, PLACE, ALONE, EXPORT = "{address}", "{unique}", "{place}", "{alone}", "{export}"
 # Commands that leave something behind in their virtual machine and fail when they are run in it again.
-ONCE = {"sendMessage", "consumeMessage", "queryMsgByUniqueKey"}
+ONCE = {"sendMessage", "consumeMessage", "queryMsgByUniqueKey", "brokerConsumeStats"}
 # Commands that never end, and the line that says that they have gone round once.
 ENDLESS = {
     Step(("clusterRT", "-a", "2", "-s", "16", "-i", "1")): rf"{CLUSTER} +{BROKER} ",

@@ -27,6 +27,10 @@ under a NameServer of ours, with a client that sends, consumes and leaves. Ours 
 where that is a matter of a setting (`useServerSideResetOffset`). Where the result is a reason, everything else that the
 command printed was the same.
 
+Our own mqadmin is held beside Java's of 4.9.8 on brokers of ours and of Apache: a command that looks is given to one
+cluster by both tools, one that changes something by each tool to a cluster of its own. _Both fail_: Java prints a stack
+where ours prints a sentence; the codes in them were the same.
+
 A store that is carried has several files of each sort and messages of every kind: plain, in batches, compressed with
 zlib, LZ4 and Zstandard, large, with several keys, delayed and with a timer (5.x), due and not yet due, of transactions
 committed, rolled back and pending. What a broker serves of it over the wire is compared byte by byte with what ours
@@ -50,6 +54,7 @@ class Part(Enum):
     OTHER_LANGUAGES = "other languages"
     STORE = "store"
     MQADMIN = "mqadmin"
+    OUR_MQADMIN = "our mqadmin"
 
 
 @dataclass(slots=True)

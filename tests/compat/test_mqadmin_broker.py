@@ -13,23 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.remoting.client import Client
-from kerolox.wire.headers.broker import UpdateAndCreateTopic
 from tests.apache import SERVER_VERSIONS, VERSIONS, servers
 from tests.apache.admin import Admin, admin, mqadmin
-from tests.apache.processes import Process, java_command, running, temporary_home
-from tests.compat import stage
+from tests.apache.processes import temporary_home
 from tests.compat.broker_commands import (
-    ADDRESS,
-    ALONE,
-    BROKER,
     ENDLESS,
     EXPORT,
-    GROUP,
-    MESSAGES,
-    ONCE,
-    PLACE,
-    UNIQUE,
     attended,
     deserted,
 )
@@ -38,71 +27,17 @@ from tests.compat.commands import Step
 from tests.compat.explained import NONE, explanation, settings
 from tests.compat.likeness import Likeness, likeness
 from tests.compat.name_servers import kerolox_name_server
-from tests.compat.printed import normalised
+from tests.compat.sides import TOPIC, VERSION, Side, attend, make_topics
 from tests.compat.table import Part, Row, Table
-from tests.compat.waiting import eventually
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
-_VERSION = "4.9.8"
-_TOPIC = "script"
-_QUEUES = {_TOPIC: 4, f"{_TOPIC}_one": 1}
 _SETTLED_SECONDS = 4.0
 _LINE_SECONDS = 60.0
-_ENDLESS_SECONDS = 90.0
 _PROPERTIES = {"traceTopicEnable": "true", "diskMaxUsedSpaceRatio": "95"}
 # Ours is set to do as each Apache does, where that is a matter of a setting.
 _ALIKE = {"4.9.8": {"useServerSideResetOffset": "false"}, "5.5.0": {}}
 _CONFIGURATION = "getBrokerConfig"
-
-
-@dataclass(slots=True)
-class Side:
-    """A broker with a NameServer of its own, and a client that has sent and consumed messages."""
-
-    namesrv: Process
-    broker: Process
-    client: Process
-    names: dict[str, str]
-
-    def ask(self, tool: Admin, step: Step, directory: Path) -> str:
-        """What a command prints, and the files that it writes."""
-        if step.arguments[0] in ONCE:
-            tool.close()
-            # A virtual machine that has just begun may take longer than a send is given.
-            stage.ask(tool, self.namesrv, "topicRoute", "-t", _TOPIC)
-        printed = stage.ask(tool, self.namesrv, *self._filled(step))
-        for file in sorted(directory.iterdir()):
-            printed += f"\n{file.name}:\n{stage.normalised(file.read_text(), self.namesrv)}"
-            file.unlink()
-        return self.normalised(printed)
-
-    def run_endless(self, step: Step, until: str) -> str:
-        """What a command that never ends prints and logs before it goes round for the second time."""
-        arguments = ("org.apache.rocketmq.tools.command.MQAdminStartup", *self._filled(step))
-        with temporary_home() as home:
-            command = java_command(_VERSION, home, *arguments, "-n", self.namesrv.address)
-            with running(command, home) as process:
-                log = home / "rocketmq.log"
-
-                def printed() -> str:
-                    logged = log.read_text() if log.exists() else ""
-                    return process.output() + "".join(re.findall(r"\[MONITOR\].*\n", logged))
-
-                eventually(lambda: re.search(until, printed()) is not None, _ENDLESS_SECONDS, f"round of {step.title}")
-                text = printed()
-        first = re.search(rf"[\s\S]*?{until}.*", text)
-        assert first is not None
-        return self.normalised(stage.normalised(first[0], self.namesrv))
-
-    def _filled(self, step: Step) -> list[str]:
-        return [self.names.get(word, word) for word in step.arguments]
-
-    def normalised(self, printed: str) -> str:
-        text = printed.replace(self.broker.address, "BROKER").replace(str(self.broker.home), "HOME")
-        for name, value in self.names.items():
-            text = text.replace(value, name.strip("{}").upper())
-        return normalised(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,33 +69,10 @@ def pairs(directory: Path) -> Iterator[list[Pair]]:
                     else servers.broker(version, namesrv.address, properties=_PROPERTIES)
                 )
                 broker = stack.enter_context(start)
-                asyncio.run(_make_topics(broker.address))
+                asyncio.run(make_topics(broker.address))
                 started.append((namesrv, broker, stack.enter_context(temporary_home())))
-        sides = list(threads.map(lambda it: _attend(it[0], it[1], it[2], stack, {EXPORT: str(directory)}), started))
+        sides = list(threads.map(lambda it: attend(it[0], it[1], it[2], stack, {EXPORT: str(directory)}), started))
         yield [Pair(version, sides[2 * at], sides[2 * at + 1]) for at, version in enumerate(VERSIONS)]
-
-
-async def _make_topics(address: str) -> None:
-    async with Client() as client:
-        for topic, queues in _QUEUES.items():
-            request = UpdateAndCreateTopic(
-                topic=topic,
-                default_topic="TBW102",
-                read_queue_nums=queues,
-                write_queue_nums=queues,
-                perm=6,
-                topic_filter_type="SINGLE_TAG",
-                topic_sys_flag=0,
-            )
-            await client.call(address, request, timeout_seconds=30)
-
-
-def _attend(namesrv: Process, broker: Process, home: Path, stack: contextlib.ExitStack, names: dict[str, str]) -> Side:
-    arguments = (namesrv.address, _TOPIC, GROUP, BROKER, str(MESSAGES))
-    client = stack.enter_context(running(java_command(_VERSION, home, "Attend.java", *arguments), home))
-    client.wait_for("attending")
-    _, unique, place, alone = client.wait_for("sent ").split()
-    return Side(namesrv, broker, client, {ADDRESS: broker.address, UNIQUE: unique, PLACE: place, ALONE: alone, **names})
 
 
 @pytest.fixture(scope="module")
@@ -173,20 +85,20 @@ def deserted_pairs(pairs: list[Pair]) -> list[Pair]:
 
 @pytest.fixture(scope="module")
 def tool() -> Iterator[Admin]:
-    with admin(_VERSION) as it:
+    with admin(VERSION) as it:
         yield it
 
 
 def test_every_command_is_in_the_script() -> None:
-    printed = mqadmin(_VERSION).stdout
+    printed = mqadmin(VERSION).stdout
 
     commands = set(re.findall(r"^   (\w+) ", printed, re.MULTILINE))
-    steps = (*attended(_TOPIC), *deserted(_TOPIC), *ENDLESS)
+    steps = (*attended(TOPIC), *deserted(TOPIC), *ENDLESS)
     assert len(commands) > 50
     assert commands == {step.arguments[0] for step in steps}
 
 
-@pytest.mark.parametrize("step", attended(_TOPIC), ids=lambda step: step.title)
+@pytest.mark.parametrize("step", attended(TOPIC), ids=lambda step: step.title)
 def test_with_clients_a_command_prints_the_same(
     pairs: list[Pair], tool: Admin, directory: Path, table: Table, step: Step
 ) -> None:
@@ -203,7 +115,7 @@ def test_a_command_that_never_ends_prints_the_same(pairs: list[Pair], table: Tab
             row.result = _judged(pair, step, apache, ours)
 
 
-@pytest.mark.parametrize("step", deserted(_TOPIC), ids=lambda step: step.title)
+@pytest.mark.parametrize("step", deserted(TOPIC), ids=lambda step: step.title)
 def test_without_clients_a_command_prints_the_same(
     deserted_pairs: list[Pair], tool: Admin, directory: Path, table: Table, step: Step
 ) -> None:
@@ -232,7 +144,7 @@ def _compare(pairs: list[Pair], tool: Admin, directory: Path, table: Table, step
 
 
 def _row(table: Table, pair: Pair, step: Step) -> contextlib.AbstractContextManager[Row]:
-    version = _VERSION if pair.version == _VERSION else f"{_VERSION}, broker {pair.version}"
+    version = VERSION if pair.version == VERSION else f"{VERSION}, broker {pair.version}"
     return table.row(Part.MQADMIN, re.sub(r"{(\w+)}", lambda name: name[1].upper(), step.title), version)
 
 

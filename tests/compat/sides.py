@@ -1,0 +1,103 @@
+"""A broker with a NameServer of its own and a client that has sent and consumed, for the tools to look at."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from kerolox.remoting.client import Client
+from kerolox.wire.headers.broker import UpdateAndCreateTopic
+from tests.apache.admin import Admin
+from tests.apache.processes import Process, java_command, running, temporary_home
+from tests.compat import stage
+from tests.compat.broker_commands import ADDRESS, ALONE, BROKER, GROUP, MESSAGES, ONCE, PLACE, UNIQUE
+from tests.compat.commands import Step
+from tests.compat.printed import normalised
+from tests.compat.waiting import eventually
+
+# Of the tools and of the client.
+VERSION = "4.9.8"
+TOPIC = "script"
+_QUEUES = {TOPIC: 4, f"{TOPIC}_one": 1}
+_ENDLESS_SECONDS = 90.0
+
+
+@dataclass(slots=True)
+class Side:
+    """A broker with a NameServer of its own, and a client that has sent and consumed messages."""
+
+    namesrv: Process
+    broker: Process
+    client: Process
+    names: dict[str, str]
+
+    def ask(self, tool: Admin, step: Step, directory: Path) -> str:
+        """What a command prints, and the files that it writes."""
+        if step.arguments[0] in ONCE:
+            tool.close()
+            # A virtual machine that has just begun may take longer than a send is given.
+            stage.ask(tool, self.namesrv, "topicRoute", "-t", TOPIC)
+        return self.with_files(stage.ask(tool, self.namesrv, *self.filled(step)), directory)
+
+    def with_files(self, printed: str, directory: Path) -> str:
+        """What was printed, and the files that were written, without what is of the moment."""
+        for file in sorted(directory.iterdir()):
+            printed += f"\n{file.name}:\n{stage.normalised(file.read_text(), self.namesrv)}"
+            file.unlink()
+        return self.normalised(printed)
+
+    def run_endless(self, step: Step, until: str) -> str:
+        """What a command that never ends prints and logs before it goes round for the second time."""
+        arguments = ("org.apache.rocketmq.tools.command.MQAdminStartup", *self.filled(step))
+        with temporary_home() as home:
+            command = java_command(VERSION, home, *arguments, "-n", self.namesrv.address)
+            with running(command, home) as process:
+                log = home / "rocketmq.log"
+
+                def printed() -> str:
+                    logged = log.read_text() if log.exists() else ""
+                    return process.output() + "".join(re.findall(r"\[MONITOR\].*\n", logged))
+
+                eventually(lambda: re.search(until, printed()) is not None, _ENDLESS_SECONDS, f"round of {step.title}")
+                text = printed()
+        return self.first_round(text, until)
+
+    def first_round(self, printed: str, until: str) -> str:
+        """What was printed up to a line that ends the first round, without what is of the moment."""
+        first = re.search(rf"[\s\S]*?{until}.*", printed)
+        assert first is not None
+        return self.normalised(stage.normalised(first[0], self.namesrv))
+
+    def filled(self, step: Step) -> list[str]:
+        return [self.names.get(word, word) for word in step.arguments]
+
+    def normalised(self, printed: str) -> str:
+        text = printed.replace(self.broker.address, "BROKER").replace(str(self.broker.home), "HOME")
+        for name, value in self.names.items():
+            text = text.replace(value, name.strip("{}").upper())
+        return normalised(text)
+
+
+async def make_topics(address: str) -> None:
+    async with Client() as client:
+        for topic, queues in _QUEUES.items():
+            request = UpdateAndCreateTopic(
+                topic=topic,
+                default_topic="TBW102",
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=6,
+                topic_filter_type="SINGLE_TAG",
+                topic_sys_flag=0,
+            )
+            await client.call(address, request, timeout_seconds=30)
+
+
+def attend(namesrv: Process, broker: Process, home: Path, stack: contextlib.ExitStack, names: dict[str, str]) -> Side:
+    arguments = (namesrv.address, TOPIC, GROUP, BROKER, str(MESSAGES))
+    client = stack.enter_context(running(java_command(VERSION, home, "Attend.java", *arguments), home))
+    client.wait_for("attending")
+    _, unique, place, alone = client.wait_for("sent ").split()
+    return Side(namesrv, broker, client, {ADDRESS: broker.address, UNIQUE: unique, PLACE: place, ALONE: alone, **names})
