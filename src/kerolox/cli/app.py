@@ -29,8 +29,12 @@ class LazyGroup(click.Group):
     modules={
         "admin": "kerolox.cli.admin.tool",
         "broker": "kerolox.cli.broker",
+        "consume": "kerolox.cli.consume",
+        "doctor": "kerolox.cli.doctor",
         "namesrv": "kerolox.cli.namesrv",
+        "send": "kerolox.cli.send",
         "store": "kerolox.cli.store",
+        "top": "kerolox.cli.top",
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -13,6 +13,7 @@ from kerolox.cli.admin import (  # noqa: F401  To import them is to declare thei
     monitoring,
     namesrv,
     offsets,
+    policies,
     reading,
     routes,
     sending,

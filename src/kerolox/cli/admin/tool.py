@@ -103,6 +103,9 @@ class AdminCommand(click.Command):
             raise self._misuse(str(error)) from None
         except KeroloxError as error:
             raise Failed(sentence(error)) from None
+        except BrokenPipeError:
+            # Whoever read has read enough.
+            raise
         except OSError as error:
             raise Failed(str(error)) from None
         except KeyboardInterrupt:

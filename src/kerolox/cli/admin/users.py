@@ -1,4 +1,4 @@
-"""Users and what they may do, of brokers of 5.3 and later."""
+"""Users of brokers of 5.3 and later."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from kerolox.cli.admin.errors import Misused
 from kerolox.cli.admin.finding import everybody, masters
 from kerolox.cli.admin.parts import Table, Text
 from kerolox.cli.admin.topics import where
-from kerolox.wire.bodies.auth import AclInfo, PolicyEntry, UserInfo
+from kerolox.wire.bodies.auth import UserInfo
 
 _SINCE = "5.3.0"
 _STATES = {"enable": True, "disable": False}
@@ -137,133 +137,3 @@ async def copy_user(call: Call) -> Parts:
         else:
             await call.admin.users.update(name, password=user.password, is_super=is_super, broker=target)
         yield Text(f"copy user of {name} from {source} to {target} success.\n", {"copied": name, "to": target})
-
-
-# What they may do
-
-
-def _entries(call: Call) -> list[PolicyEntry]:
-    def parts(name: str) -> list[str]:
-        return [part.strip() for part in (call.get(name) or "").split(",") if part.strip()]
-
-    return [
-        PolicyEntry(
-            resource=resource,
-            actions=parts("actions"),
-            source_ips=parts("sourceIp") or None,
-            decision=call["decision"],
-        )
-        for resource in parts("resources")
-    ]
-
-
-def _policy_flags(verb: str) -> tuple[Flag, ...]:
-    return (
-        *where(f"{verb} acl to which"),
-        needed("s", "subject", f"the subject of acl to {verb}."),
-        needed("r", "resources", f"the resources of acl to {verb}"),
-        needed("a", "actions", f"the actions of acl to {verb}"),
-        needed("d", "decision", f"the decision of acl to {verb}"),
-        Flag("i", "sourceIp", f"the sourceIps of acl to {verb}"),
-    )
-
-
-@command("createAcl", "Create acl to cluster.", *_policy_flags("create"), since=_SINCE)
-async def create_acl(call: Call) -> Parts:
-    for address in await everybody(call):
-        await call.admin.policies.create(call["subject"], _entries(call), broker=address)
-        yield Text(f"create acl to {address} success.\n", {"broker": address, "subject": call["subject"]})
-
-
-@command("updateAcl", "Update acl to cluster.", *_policy_flags("update"), since=_SINCE)
-async def update_acl(call: Call) -> Parts:
-    for address in await everybody(call):
-        await call.admin.policies.update(call["subject"], _entries(call), broker=address)
-        yield Text(f"update acl to {address} success.\n", {"broker": address, "subject": call["subject"]})
-
-
-@command(
-    "deleteAcl",
-    "Delete acl from cluster.",
-    *where("delete acl from which"),
-    needed("s", "subject", "the subject of acl to delete."),
-    Flag("r", "resources", "the resources of acl to delete"),
-    warning="delete what {subject} may do",
-    since=_SINCE,
-)
-async def delete_acl(call: Call) -> Parts:
-    for address in await everybody(call):
-        await call.admin.policies.delete(call["subject"], resource=call.get("resources"), broker=address)
-        yield Text(f"delete acl to {address} success.\n", {"broker": address, "deleted": call["subject"]})
-
-
-@command(
-    "getAcl",
-    "Get acl from cluster.",
-    Flag("b", "brokerAddr", "get acl for which broker", is_choice=True),
-    Flag("c", "clusterName", "get acl for specified cluster", is_choice=True),
-    needed("s", "subject", "the subject of acl to get"),
-    since=_SINCE,
-)
-async def get_acl(call: Call) -> Parts:
-    for address in await masters(call):
-        found = await call.admin.policies.find(call["subject"], broker=address)
-        if found is not None:
-            yield _policies([found])
-
-
-@command(
-    "listAcl",
-    "List acl from cluster.",
-    Flag("b", "brokerAddr", "list acl for which broker.", is_choice=True),
-    Flag("c", "clusterName", "list acl for specified cluster.", is_choice=True),
-    Flag("s", "subject", "the subject of acl to filter."),
-    Flag("r", "resource", "the resource of acl to filter."),
-    since=_SINCE,
-)
-async def list_acl(call: Call) -> Parts:
-    for address in await masters(call):
-        found = await call.admin.policies.matching(call.get("subject"), call.get("resource"), broker=address)
-        if found:
-            yield _policies(found)
-
-
-def _policies(found: Iterable[AclInfo]) -> Table:
-    rows: list[tuple[object, ...]] = []
-    for acl in found:
-        for policy in acl.policies:
-            for it in policy.entries:
-                lists = (_listed(it.actions), _listed(it.source_ips))
-                rows.append((acl.subject, java.text(policy.policy_type), it.resource, *lists, it.decision))
-        if not acl.policies:
-            rows.append((acl.subject, "", "", "", "", ""))
-    columns = ("#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision")
-    return Table("%-16s  %-10s  %-22s  %-20s  %-24s  %-10s", columns, rows)
-
-
-def _listed(parts: list[str] | None) -> str:
-    return "null" if parts is None else f"[{', '.join(parts)}]"
-
-
-@command(
-    "copyAcl",
-    "Copy acl to cluster.",
-    needed("f", "fromBroker", "the source broker that the acls copy from"),
-    needed("t", "toBroker", "the target broker that the acls copy to"),
-    Flag("s", "subjects", "the subject list of acl to copy."),
-    since=_SINCE,
-)
-async def copy_acl(call: Call) -> Parts:
-    source, target = call["fromBroker"], call["toBroker"]
-    wanted = set(filter(None, (call.get("subjects") or "").split(",")))
-    for acl in await call.admin.policies.matching(broker=source):
-        if acl.subject is None or (wanted and acl.subject not in wanted):
-            continue
-        entries = [entry for policy in acl.policies for entry in policy.entries]
-        if await call.admin.policies.find(acl.subject, broker=target) is None:
-            await call.admin.policies.create(acl.subject, entries, broker=target)
-        else:
-            await call.admin.policies.update(acl.subject, entries, broker=target)
-        yield Text(
-            f"copy acl of {acl.subject} from {source} to {target} success.\n", {"copied": acl.subject, "to": target}
-        )

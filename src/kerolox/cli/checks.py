@@ -1,0 +1,161 @@
+"""What `kerolox doctor` checks: each returns what it found, and what to do about it."""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from kerolox.admin import BrokerStatus
+from kerolox.wire.bodies.routes import ClusterInfo
+
+# Brokers refuse to write at 0.9 by default, and delete old files early from 0.75 on.
+DISK_WARNING, DISK_FAILURE = 0.75, 0.90
+CLOCK_WARNING_SECONDS = 5.0
+FILES_MIN = 65_536
+MAPS_MIN = 262_144
+
+_RUNTIME = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
+
+
+class Level(Enum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Level
+    what: str
+    remedy: str = ""
+
+
+def reached(what: str, address: str, error: Exception | None, remedy: str) -> Finding:
+    """Whether somebody answered."""
+    if error is None:
+        return Finding(Level.OK, f"{what} {address} answers")
+    return Finding(Level.FAILURE, f"{what} {address} does not answer: {' '.join(str(error).split())}", remedy)
+
+
+def agreement(known: Mapping[str, ClusterInfo]) -> Finding:
+    """Whether all NameServers list the same brokers at the same addresses."""
+    pictures = {address: _picture(info) for address, info in known.items()}
+    distinct = set(pictures.values())
+    if len(distinct) <= 1:
+        count = len(next(iter(distinct), ()))
+        return Finding(Level.OK, f"{len(known)} NameServers agree on {count} brokers")
+    common = frozenset.intersection(*distinct)
+    lines = [
+        f"{address} alone lists {', '.join(f'{name}/{number} at {at}' for name, number, at in sorted(extra))}"
+        for address, picture in pictures.items()
+        if (extra := picture - common)
+    ]
+    return Finding(
+        Level.FAILURE,
+        f"NameServers do not agree: {'; '.join(lines)}",
+        "have namesrvAddr of every broker name all NameServers, and look for a broker that cannot reach one",
+    )
+
+
+def _picture(info: ClusterInfo) -> frozenset[tuple[str, int, str]]:
+    return frozenset(
+        (name, number, address)
+        for name, data in info.broker_addr_table.items()
+        for number, address in data.broker_addrs.items()
+    )
+
+
+def masters(info: ClusterInfo) -> list[Finding]:
+    """Whether each broker has a master, and whether there is a broker at all."""
+    if not info.broker_addr_table:
+        return [Finding(Level.FAILURE, "no broker is registered", "start one: kerolox broker -n NAMESERVER")]
+    lost = [name for name, data in info.broker_addr_table.items() if 0 not in data.broker_addrs]
+    return [
+        Finding(Level.FAILURE, f"broker {name} has no master, so that nothing can be sent to it", "start its master")
+        for name in sorted(lost)
+    ]
+
+
+def advertised(name_servers: Iterable[str], broker: BrokerStatus) -> Finding | None:
+    """Whether others could reach a broker at the address that clients are given."""
+    if not _is_loopback(broker.address):
+        return None
+    if all(map(_is_loopback, name_servers)):
+        return Finding(Level.OK, f"broker {broker.name} is for this machine only ({broker.address})")
+    return Finding(
+        Level.FAILURE,
+        f"broker {broker.name} has clients come to {broker.address}, which is their own machine",
+        "set its bindAddress=0.0.0.0 and brokerIP1 to the address that they reach it by",
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def disk(broker: BrokerStatus) -> Finding | None:
+    ratio = _number(broker.info.get("commitLogDiskRatio"))
+    if ratio is None or ratio < 0:
+        return None
+    what = f"the disk of broker {broker.name} is {ratio:.0%} full"
+    if ratio >= DISK_FAILURE:
+        return Finding(Level.FAILURE, what, "it refuses messages: free room, or lower fileReservedTime")
+    if ratio >= DISK_WARNING:
+        return Finding(Level.WARNING, what, "old messages are deleted early: free room, or lower fileReservedTime")
+    return Finding(Level.OK, what)
+
+
+def clock(broker: BrokerStatus, now_millis: int) -> Finding | None:
+    """Whether a broker's clock is ours; it says when it began and for how long it has run since, in seconds."""
+    boot = _number(broker.info.get("bootTimestamp"))
+    parts = _RUNTIME.search(broker.info.get("runtime", ""))
+    if boot is None or parts is None:
+        return None
+    days, hours, minutes, seconds = map(int, parts.groups())
+    there = boot / 1000 + ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    ahead = there - now_millis / 1000
+    if abs(ahead) <= CLOCK_WARNING_SECONDS:
+        return Finding(Level.OK, f"the clock of broker {broker.name} is right")
+    return Finding(
+        Level.WARNING,
+        f"the clock of broker {broker.name} is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this one",
+        "run a time service on both: delays, searches by time and traces go by these clocks",
+    )
+
+
+def load(broker: BrokerStatus) -> Finding | None:
+    """Whether requests wait in a broker."""
+    waits = {
+        name: int(_number(broker.info.get(f"{name}ThreadPoolQueueHeadWaitTimeMills")) or 0) for name in ("send", "pull")
+    }
+    slow = {name: wait for name, wait in waits.items() if wait > 200}
+    if not slow:
+        return None
+    told = ", ".join(f"{name} requests {wait} ms" for name, wait in slow.items())
+    return Finding(Level.WARNING, f"in broker {broker.name} wait {told}", "it has more to do than it can: add a broker")
+
+
+def limits(files: int, maps: int | None) -> list[Finding]:
+    """Whether a server on this machine could have as many connections and files as it may need."""
+    found = []
+    if files < FILES_MIN:
+        remedy = f"ulimit -n {FILES_MIN}, or LimitNOFILE={FILES_MIN} with systemd, before a server is started"
+        found.append(Finding(Level.WARNING, f"a process here may open {files} files", remedy))
+    else:
+        found.append(Finding(Level.OK, f"a process here may open {files} files"))
+    if maps is not None and maps < MAPS_MIN:
+        remedy = f"sysctl -w vm.max_map_count={MAPS_MIN}"
+        found.append(Finding(Level.WARNING, f"a process here may map {maps} files into memory", remedy))
+    return found
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text is not None else None
+    except ValueError:
+        return None

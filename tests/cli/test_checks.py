@@ -1,0 +1,99 @@
+"""What is found out of what servers say."""
+
+import pytest
+
+from kerolox.admin import BrokerStatus
+from kerolox.cli import checks
+from kerolox.cli.checks import Level
+from kerolox.errors import ConnectFailed
+from kerolox.wire.bodies.routes import BrokerData, ClusterInfo
+
+NOW = 1_700_000_000_000
+
+
+def broker(address: str = "192.0.2.1:10911", **info: str) -> BrokerStatus:
+    return BrokerStatus("c", "broker-a", 0, address, info)
+
+
+def cluster(**brokers: dict[int, str]) -> ClusterInfo:
+    return ClusterInfo({name: BrokerData(name, "c", table) for name, table in brokers.items()}, {"c": list(brokers)})
+
+
+def test_who_does_not_answer_is_told_with_what_to_do() -> None:
+    fine = checks.reached("NameServer", "a:1", None, "start it")
+    lost = checks.reached("NameServer", "a:1", ConnectFailed("refused\n by it"), "start it")
+
+    assert (fine.level, fine.remedy) == (Level.OK, "")
+    assert (lost.level, lost.what) == (Level.FAILURE, "NameServer a:1 does not answer: refused by it")
+
+
+def test_name_servers_that_know_the_same_agree() -> None:
+    same = checks.agreement({"a:1": cluster(x={0: "x:0"}), "a:2": cluster(x={0: "x:0"})})
+    other = checks.agreement({"a:1": cluster(x={0: "x:0"}), "a:2": cluster(x={0: "x:0"}, y={0: "y:0"})})
+
+    assert (same.level, same.what) == (Level.OK, "2 NameServers agree on 1 brokers")
+    assert other.level is Level.FAILURE
+    assert "a:2 alone lists y/0 at y:0" in other.what
+
+
+def test_brokers_need_masters() -> None:
+    assert checks.masters(cluster(x={0: "x:0"})) == []
+    assert checks.masters(cluster())[0].what == "no broker is registered"
+    assert "broker x has no master" in checks.masters(cluster(x={1: "x:1"}))[0].what
+
+
+@pytest.mark.parametrize(
+    ("address", "name_server", "level"),
+    [
+        ("192.0.2.1:10911", "192.0.2.9:9876", None),
+        ("127.0.0.1:10911", "127.0.0.1:9876", Level.OK),
+        ("127.0.0.1:10911", "localhost:9876", Level.OK),
+        ("127.0.0.1:10911", "192.0.2.9:9876", Level.FAILURE),
+        ("[::1]:10911", "mq.example:9876", Level.FAILURE),
+    ],
+)
+def test_a_broker_for_others_has_an_address_for_them(address: str, name_server: str, level: Level | None) -> None:
+    found = checks.advertised([name_server], broker(address))
+
+    assert (found and found.level) == level
+
+
+@pytest.mark.parametrize(
+    ("ratio", "level"),
+    [("0.5", Level.OK), ("0.8", Level.WARNING), ("0.95", Level.FAILURE), ("-1", None), ("odd", None)],
+)
+def test_a_disk_that_is_nearly_full_is_told(ratio: str, level: Level | None) -> None:
+    found = checks.disk(broker(commitLogDiskRatio=ratio))
+
+    assert (found and found.level) == level
+
+
+def test_a_clock_that_is_wrong_is_told() -> None:
+    boot = str(NOW - 3_661_000)
+    right = checks.clock(broker(bootTimestamp=boot, runtime="[ 0 days, 1 hours, 1 minutes, 1 seconds ]"), NOW)
+    ahead = checks.clock(broker(bootTimestamp=boot, runtime="[ 0 days, 1 hours, 2 minutes, 1 seconds ]"), NOW)
+    behind = checks.clock(broker(bootTimestamp=boot, runtime="[ 0 days, 1 hours, 0 minutes, 1 seconds ]"), NOW)
+
+    assert right is not None
+    assert right.level is Level.OK
+    assert ahead is not None
+    assert ahead.what == "the clock of broker broker-a is 60 s ahead of this one"
+    assert behind is not None
+    assert "60 s behind" in behind.what
+    assert checks.clock(broker(), NOW) is None
+
+
+def test_requests_that_wait_are_told() -> None:
+    found = checks.load(broker(sendThreadPoolQueueHeadWaitTimeMills="900", pullThreadPoolQueueHeadWaitTimeMills="0"))
+
+    assert found is not None
+    assert "send requests 900 ms" in found.what
+    assert checks.load(broker()) is None
+
+
+def test_limits_that_are_low_are_told_with_the_command_that_raises_them() -> None:
+    low = checks.limits(1024, 65_530)
+
+    assert [finding.level for finding in low] == [Level.WARNING] * 2
+    assert low[0].remedy.startswith("ulimit -n 65536")
+    assert [finding.level for finding in checks.limits(1_000_000, None)] == [Level.OK]

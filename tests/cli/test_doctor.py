@@ -1,0 +1,44 @@
+"""`kerolox doctor` on a cluster that is well, and on none."""
+
+import json
+
+from click.testing import CliRunner, Result
+
+from kerolox.cli.app import main
+from kerolox.testing.plugin import RunningCluster
+
+
+def doctor(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["doctor", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_a_cluster_that_is_well_is_told_so(running: RunningCluster) -> None:
+    result = doctor("-n", running.namesrv_addr)
+
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert f"ok      NameServer {running.namesrv_addr} answers" in lines
+    assert f"ok      broker broker-a/0 at {running.broker_addr} answers" in lines
+    assert "ok      the clock of broker broker-a is right" in lines
+    assert lines[-1].startswith("0 failed, ")
+
+
+def test_a_name_server_that_is_missing_fails_and_the_others_are_still_looked_at(running: RunningCluster) -> None:
+    result = doctor("-n", f"127.0.0.1:1;{running.namesrv_addr}", "--json")
+
+    findings = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 1
+    failed = [finding for finding in findings if finding["level"] == "FAILED"]
+    assert [finding["what"].split()[1] for finding in failed] == ["127.0.0.1:1"]
+    assert failed[0]["remedy"].startswith("start it (kerolox namesrv)")
+    assert any("broker broker-a/0" in finding["what"] for finding in findings)
+
+
+def test_without_anybody_there_it_says_what_to_start() -> None:
+    result = doctor("-n", "127.0.0.1:1")
+
+    assert result.exit_code == 1
+    assert "-> start it (kerolox namesrv)" in result.stdout

@@ -1,0 +1,111 @@
+"""`kerolox send`: what becomes a message."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kerolox.admin.sync import AdminClient
+from kerolox.cli.app import main
+from kerolox.client.messages import Received
+from kerolox.testing.plugin import RunningCluster
+
+
+@pytest.fixture(scope="module")
+def admin(running: RunningCluster) -> Iterator[AdminClient]:
+    with AdminClient(namesrv_addr=running.namesrv_addr) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(admin: AdminClient, request: pytest.FixtureRequest) -> str:
+    name = request.node.name[:100].replace("[", "_").replace("]", "_")
+    admin.topics.create(name, read_queues=1, write_queues=1)
+    return str(name)
+
+
+def send(running: RunningCluster, *arguments: str, typed: str | None = None) -> Result:
+    result = CliRunner().invoke(main, ["send", *arguments, "-n", running.namesrv_addr], input=typed)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def stored(admin: AdminClient, topic: str) -> list[Received]:
+    return list(admin.messages.read_topic(topic))
+
+
+def test_each_line_that_is_typed_is_a_message(running: RunningCluster, admin: AdminClient, topic: str) -> None:
+    result = send(running, topic, "-t", "paid", "-k", "all", typed="one\ntwo\n\nlast")
+
+    found = stored(admin, topic)
+    assert [message.body for message in found] == [b"one", b"two", b"last"]
+    assert {(message.tag, *message.keys) for message in found} == {("paid", "all")}
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"sent 3 messages to {topic} in ")
+
+
+def test_a_body_is_sent_with_properties_and_its_place_is_told(
+    running: RunningCluster, admin: AdminClient, topic: str
+) -> None:
+    result = send(running, topic, "-b", "hello", "-p", "colour=blue", "-p", "size=a=b", "-v")
+
+    (message,) = stored(admin, topic)
+    assert (message.body, message.properties["colour"], message.properties["size"]) == (b"hello", "blue", "a=b")
+    assert result.stdout == f"{message.message_id} broker-a/0@0 SEND_OK\n"
+
+
+def test_a_file_is_a_message_or_each_of_its_lines(
+    running: RunningCluster, admin: AdminClient, topic: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\n")
+
+    send(running, topic, str(file))
+    send(running, topic, "-l", str(file))
+
+    assert [message.body for message in stored(admin, topic)] == [b"one\ntwo\n", b"one", b"two"]
+
+
+def test_the_key_of_a_message_may_stand_before_it(running: RunningCluster, admin: AdminClient, topic: str) -> None:
+    send(running, topic, "-K", ":", typed="a:one:1\nno key\n")
+
+    assert [(message.keys, message.body) for message in stored(admin, topic)] == [(["a"], b"one:1"), ([], b"no key")]
+
+
+def test_json_has_all_of_a_message(running: RunningCluster, admin: AdminClient, topic: str) -> None:
+    line = {"body": "hello", "keys": ["a", "b"], "tag": "paid", "properties": {"colour": "blue"}, "offset": 7}
+
+    send(running, topic, "--json", typed=json.dumps(line) + "\n")
+
+    (message,) = stored(admin, topic)
+    assert (message.body, message.keys, message.tag) == (b"hello", ["a", "b"], "paid")
+    assert message.properties["colour"] == "blue"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "typed", "told"),
+    [
+        (("--json",), "no json\n", "not a message in JSON"),
+        (("-p", "colour"), "", "expected NAME=VALUE"),
+        (("-b", "x", __file__), "", "give --body or FILES, not both"),
+        (("/nowhere",), "", "/nowhere"),
+    ],
+)
+def test_what_cannot_be_sent_is_told(
+    running: RunningCluster, arguments: tuple[str, ...], typed: str, told: str
+) -> None:
+    result = send(running, "anything", *arguments, typed=typed)
+
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_a_topic_that_is_no_name_is_told_in_a_sentence(running: RunningCluster) -> None:
+    result = send(running, "no good", "-b", "x")
+
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("Error: topic 'no good' is no name")
+    assert "0 messages had been sent" in result.stderr
