@@ -80,4 +80,5 @@ def _section(command: Command) -> str:
 def _flag(flag: Flag) -> str:
     value = "" if flag.is_switch else " VALUE"
     need = " (needed)" if flag.is_required else " (one of these)" if flag.is_choice else ""
+    need += f" (since {flag.since})" if flag.since else ""
     return f"- `-{flag.short}`, `--{flag.name}`{value}: {flag.help}{need}\n"

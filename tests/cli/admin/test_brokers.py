@@ -62,3 +62,9 @@ def test_stores_are_cleaned_of_one_broker_a_cluster_or_all(tool: Tool, command: 
     assert tool(command, "-b", tool.broker_addr) == "success"
     assert tool(command, "-c", "DefaultCluster") == "success"
     assert tool(command) == "success"
+
+
+def test_slaves_are_set_too_if_that_is_wanted(tool: Tool) -> None:
+    change = ("-c", "DefaultCluster", "-k", "flushDelayOffsetInterval", "-v", "9000", "-a", "true")
+
+    assert tool("updateBrokerConfig", *change) == f"update broker config success, {tool.broker_addr}\n"

@@ -26,3 +26,8 @@ def test_slaves_are_listed_with_what_they_lack(tool: Tool) -> None:
     assert printed.splitlines()[-1].split()[0] == "#SlaveAddr"
     assert tool("haStatus", "-c", "DefaultCluster").startswith("\n#MasterAddr")
     assert "give one of" in tool.run("haStatus").stderr
+
+
+def test_one_cluster_is_listed(tool: Tool) -> None:
+    assert len(rows(tool("clusterList", "-c", "DefaultCluster"))) == 1
+    assert rows(tool("clusterList", "-c", "Elsewhere")) == []

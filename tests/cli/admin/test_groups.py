@@ -85,3 +85,16 @@ def test_how_a_group_consumes_is_set(tool: Tool, client: AdminClient) -> None:
     ]
     wrong = tool.run("setConsumeMode", "-c", "DefaultCluster", "-t", "popped", "-g", "poppers", "-m", "SIP")
     assert "PULL and POP are known" in wrong.stderr
+
+
+def test_a_group_in_order_with_a_policy_of_its_own_is_made(tool: Tool, client: AdminClient) -> None:
+    policy = '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}'
+
+    tool("updateSubGroup", "-c", "DefaultCluster", "-g", "patient", "-o", "true", "-p", policy)
+
+    config = client.groups.configs("patient")["broker-a"]
+    assert config.consume_message_orderly
+    assert config.group_retry_policy is not None
+    assert config.group_retry_policy.customized_retry_policy == {"next": [1000, 5000]}
+    wrong = tool.run("updateSubGroup", "-c", "DefaultCluster", "-g", "patient", "-p", "{")
+    assert "--groupRetryPolicy" in wrong.stderr

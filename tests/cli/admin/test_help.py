@@ -1,5 +1,7 @@
 """Help is Java's, letter for letter."""
 
+from dataclasses import replace
+
 import pytest
 
 from kerolox.cli.admin.all import BY_NAME, LISTED
@@ -17,7 +19,10 @@ def test_the_commands_of_4_9_8_are_listed_as_java_lists_them() -> None:
 
 @pytest.mark.parametrize("name", GOLDEN_HELPS)
 def test_the_help_of_a_command_is_javas(name: str) -> None:
-    assert command_help(BY_NAME[name.lower()]) == GOLDEN_HELPS[name]
+    command = BY_NAME[name.lower()]
+    of_four = replace(command, flags=tuple(flag for flag in command.flags if flag.since is None))
+
+    assert command_help(of_four) == GOLDEN_HELPS[name]
 
 
 def test_long_lines_are_wrapped() -> None:

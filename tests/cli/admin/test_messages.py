@@ -101,3 +101,13 @@ def test_the_trace_of_a_message_is_printed(tool: Tool) -> None:
     assert heading.split() == ["#Type", "#ProducerGroup", "#ClientHost", "#SendTime", "#CostTimes", "#Status"]
     assert (row.split()[0], row.split()[2], row.split()[-1]) == ("Pub", "127.0.0.1", "success")
     assert "nobody has told anything" in tool.fails("queryMsgTraceById", "-i", "nothing")
+
+
+def test_a_message_is_found_by_either_id_if_its_topic_is_given(tool: Tool, sent: list[str]) -> None:
+    assert "Keys:                [key2]\n" in tool("queryMsgById", "-i", sent[2], "-t", ORDERS)
+
+
+@pytest.mark.usefixtures("sent")
+def test_messages_with_a_key_are_found_between_two_times(tool: Tool) -> None:
+    assert len(rows(tool("queryMsgByKey", "-t", ORDERS, "-k", "key3", "-b", "0", "-m", "1"))) == 1
+    assert "has the key" in tool.fails("queryMsgByKey", "-t", ORDERS, "-k", "key3", "-e", "1")

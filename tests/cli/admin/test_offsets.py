@@ -85,3 +85,25 @@ def test_a_group_goes_on_where_another_is(tool: Tool, client: AdminClient) -> No
 
     assert printed == "clone group offset success. srcGroup[shop], destGroup=[twin], topic[orders]"
     assert [client.offsets.committed("twin", queue) for queue in (FIRST, SECOND)] == [3, 1]
+
+
+def test_the_progress_in_one_topic_is_printed(tool: Tool) -> None:
+    printed = tool("consumerProgress", "-g", SHOP, "-t", ORDERS)
+
+    assert {row[0] for row in rows(printed)[:2]} == {ORDERS}
+    assert "%RETRY%" not in printed
+
+
+def test_a_group_is_moved_in_one_queue(tool: Tool, client: AdminClient) -> None:
+    place = ("-g", SHOP, "-t", ORDERS, "-b", tool.broker_addr, "-q", "1")
+
+    to_offset = tool("resetOffsetByTime", *place, "-s", "now", "-o", "2")
+    offset = client.offsets.committed(SHOP, SECOND)
+    to_end = tool("resetOffsetByTime", *place, "-s", "now")
+    to_time = tool("resetOffsetByTime", *place, "-s", "0")
+
+    assert to_offset.endswith("timestamp(string)[now], timestamp(long)[-1]\nreset consumer offset to 2\n")
+    assert offset == 2
+    assert to_end.endswith("reset consumer offset to 3\n")
+    assert to_time.endswith("reset consumer offset to 0\n")
+    assert client.offsets.committed(SHOP, FIRST) == 3

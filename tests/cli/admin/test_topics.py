@@ -82,3 +82,16 @@ def test_topics_are_made_from_a_file(tool: Tool, client: AdminClient, tmp_path: 
     assert client.topics.configs("listed1")["broker-a"].write_queue_nums == 3
     assert "listed2" in client.topics.names()
     assert "cannot be read" in tool.run("updateTopicList", "-c", "DefaultCluster", "-f", "/nowhere").stderr
+
+
+def test_attributes_are_set_and_taken_away(tool: Tool, client: AdminClient) -> None:
+    made = tool("updateTopic", "-c", "DefaultCluster", "-t", "timed", "-a", "+message.type=DELAY")
+    with_it = client.topics.configs("timed")["broker-a"].attributes
+    tool("updateTopic", "-c", "DefaultCluster", "-t", "cleaned", "-a", "+message.type=FIFO")
+    tool("updateTopic", "-c", "DefaultCluster", "-t", "cleaned", "-a", "-message.type")
+
+    assert made.endswith("order=false, attributes={+message.type=DELAY}]")
+    assert with_it == {"message.type": "DELAY"}
+    assert not client.topics.configs("cleaned")["broker-a"].attributes
+    wrong = tool.run("updateTopic", "-c", "DefaultCluster", "-t", "timed", "-a", "message.type")
+    assert "expected +name=value, or -name" in wrong.stderr

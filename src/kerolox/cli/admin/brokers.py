@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kerolox.cli.admin import java
-from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed
 from kerolox.cli.admin.errors import Misused, NotDone, sentence
 from kerolox.cli.admin.finding import everybody, masters, members_of
 from kerolox.cli.admin.parts import Table, Text, settings
@@ -60,12 +60,13 @@ async def get_broker_config(call: Call) -> Parts:
     Flag("c", "clusterName", "update which cluster"),
     needed("k", "key", "config key"),
     needed("v", "value", "config value"),
+    later("a", "updateAllBroker", "update all brokers include slave"),
 )
 async def update_broker_config(call: Call) -> Parts:
     if not call.has("brokerAddr") and not call.has("clusterName"):
         raise Misused("give one of -b (--brokerAddr), -c (--clusterName)")
     failures = []
-    for address in await masters(call):
+    for address in await (everybody(call) if call.truth("updateAllBroker") else masters(call)):
         try:
             await call.admin.configuration.update_broker({call["key"]: call["value"]}, broker=address)
         except KeroloxError as error:

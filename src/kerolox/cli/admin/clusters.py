@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kerolox.admin import BrokerStatus
-from kerolox.cli.admin.declaring import Call, Flag, Parts, command, pause, switch
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, pause, switch
 from kerolox.cli.admin.errors import Misused
 from kerolox.cli.admin.finding import masters
 from kerolox.cli.admin.parts import Table, Text
@@ -17,12 +17,14 @@ from kerolox.wire.bodies.offsets import HaRuntimeInfo
     "List all of clusters",
     switch("m", "moreStats", "Print more stats"),
     Flag("i", "interval", "specify intervals numbers, it is in seconds"),
+    later("c", "clusterName", "which cluster"),
     is_watched=True,
 )
 async def cluster_list(call: Call) -> Parts:
     seconds = call.number("interval")
     while True:
-        brokers = await call.admin.cluster.brokers()
+        found = await call.admin.cluster.brokers()
+        brokers = [it for it in found if call.get("clusterName") in (None, it.cluster)]
         yield _counts(brokers) if call.has("moreStats") else _rates(brokers, call.admin.options.clock.millis())
         if not seconds:
             return

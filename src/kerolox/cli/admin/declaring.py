@@ -30,6 +30,8 @@ class Flag:
     is_switch: bool = False
     # Of those that are of a choice, one and no more has to be given.
     is_choice: bool = False
+    # Since which release of mqadmin, if it is not in 4.9.8.
+    since: str | None = None
 
     @property
     def name(self) -> str:
@@ -44,6 +46,11 @@ class Flag:
 
 def needed(short: str, long: str, text: str) -> Flag:
     return Flag(short, long, text, is_required=True)
+
+
+def later(short: str, long: str, text: str, since: str = "5.0.0") -> Flag:
+    """A flag that 4.9.8 does not have."""
+    return Flag(short, long, text, since=since)
 
 
 def switch(short: str, long: str, text: str) -> Flag:

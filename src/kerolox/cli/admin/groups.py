@@ -1,12 +1,12 @@
 """Consumer groups: made, changed, deleted and looked at."""
 
 from kerolox.cli.admin import java
-from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed
 from kerolox.cli.admin.errors import Misused
 from kerolox.cli.admin.finding import cluster_of, masters
 from kerolox.cli.admin.parts import Text, settings
 from kerolox.cli.admin.topics import deleted_with_group, read_list, where
-from kerolox.errors import GroupNotFound
+from kerolox.errors import GroupNotFound, ProtocolError
 from kerolox.wire.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 
 
@@ -23,6 +23,13 @@ from kerolox.wire.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
     Flag("i", "brokerId", "consumer from which broker id"),
     Flag("w", "whichBrokerWhenConsumeSlowly", "which broker id when consume slowly"),
     Flag("a", "notifyConsumerIdsChanged", "notify consumerId changed"),
+    later("o", "consumeMessageOrderly", "consume message orderly"),
+    later(
+        "p",
+        "groupRetryPolicy",
+        'the json string of retry policy ( exp: {"type":"CUSTOMIZED",'
+        '"customizedRetryPolicy":{"next":[1000,5000,10000]}} )',
+    ),
 )
 async def update_sub_group(call: Call) -> Parts:
     config = SubscriptionGroupConfig(
@@ -36,12 +43,23 @@ async def update_sub_group(call: Call) -> Parts:
         broker_id=call.number("brokerId"),
         which_broker_when_consume_slowly=call.number("whichBrokerWhenConsumeSlowly", 1),
         notify_consumer_ids_changed_enable=call.truth("notifyConsumerIdsChanged", True),
+        consume_message_orderly=call.truth("consumeMessageOrderly"),
+        group_retry_policy=_retry_policy(call.get("groupRetryPolicy")),
     )
     for address in await _masters(call):
         await call.admin.groups.create(config, broker=address)
         text = f"create subscription group to {address} success.\n"
         yield Text(text, {"broker": address, "group": config.group_name})
     yield Text(java.group_config(config))
+
+
+def _retry_policy(text: str | None) -> GroupRetryPolicy:
+    if text is None:
+        return GroupRetryPolicy()
+    try:
+        return GroupRetryPolicy.decode(text.encode())
+    except ProtocolError as error:
+        raise Misused(f"--groupRetryPolicy: {error}") from None
 
 
 async def _masters(call: Call) -> list[str]:

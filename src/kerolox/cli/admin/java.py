@@ -86,6 +86,7 @@ def topic_config(config: TopicConfig) -> str:
             ("topicFilterType", config.topic_filter_type),
             ("topicSysFlag", config.topic_sys_flag),
             ("order", config.order),
+            *([("attributes", config.attributes)] if config.attributes else []),
         ),
     )
 

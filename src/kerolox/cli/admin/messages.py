@@ -6,7 +6,7 @@ from typing import Any
 
 from kerolox.admin import MessageNotFound
 from kerolox.cli.admin import java
-from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed, switch
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed, switch
 from kerolox.cli.admin.errors import NotDone
 from kerolox.cli.admin.parts import Table, Text
 from kerolox.cli.admin.shown import details, json_value, write_body
@@ -22,7 +22,7 @@ from kerolox.wire.bodies.queues import MessageQueue
 
 _GROUP = Flag("g", "consumerGroup", "consumer group name")
 _CLIENT = Flag("d", "clientId", "The consumer's client id")
-_TRACES_MAX = 64
+_LONG_MAX = 2**63 - 1
 
 
 @command(
@@ -33,11 +33,12 @@ _TRACES_MAX = 64
     _CLIENT,
     Flag("s", "sendMessage", "resend message"),
     Flag("u", "unitName", "unit name"),
+    later("t", "topic", "topic name"),
 )
 async def query_msg_by_id(call: Call) -> Parts:
     for message_id in filter(None, (part.strip() for part in call["msgId"].split(","))):
         try:
-            message = await call.admin.messages.by_id(message_id)
+            message = await call.admin.messages.by_id(message_id, call.get("topic"))
         except IdError:
             raise MessageNotFound(
                 f"{message_id!r} is no id that says where a message lies; by its producer's id it is found with "
@@ -127,13 +128,37 @@ async def query_msg_by_offset(call: Call) -> Parts:
         yield part
 
 
-@command("queryMsgByKey", "Query Message by Key", TOPIC, needed("k", "msgKey", "Message Key"))
+_BEGIN = later("b", "beginTimestamp", "Begin timestamp(ms). default:0, eg:1676730526212")
+_END = later("e", "endTimestamp", "End timestamp(ms). default:Long.MAX_VALUE, eg:1676730526212")
+_COUNT = "The maximum number of messages returned by the query, default:64"
+
+
+@command(
+    "queryMsgByKey",
+    "Query Message by Key",
+    TOPIC,
+    needed("k", "msgKey", "Message Key"),
+    _BEGIN,
+    _END,
+    later("m", "maxNum", _COUNT),
+)
 async def query_msg_by_key(call: Call) -> Parts:
-    found = await call.admin.messages.by_key(call["topic"], call["msgKey"])
+    found = await _with_key(call, call["topic"], call["msgKey"])
     if not found:
         raise MessageNotFound(f"no message of topic {call['topic']!r} has the key {call['msgKey']!r}")
     rows = [(it.message_id, it.record.queue_id, it.queue_offset) for it in found]
     yield Table("%-50s %4d %40d", ("#Message ID", "#QID", "#Offset"), rows)
+
+
+async def _with_key(call: Call, topic: str, key: str) -> list[Received]:
+    begin, end = call.millis("beginTimestamp"), call.millis("endTimestamp")
+    return await call.admin.messages.by_key(
+        topic,
+        key,
+        begin=0 if begin is None else begin,
+        end=_LONG_MAX if end is None else end,
+        count_max=call.number("maxNum", 64),
+    )
 
 
 @command(
@@ -141,13 +166,14 @@ async def query_msg_by_key(call: Call) -> Parts:
     "query a message trace",
     needed("i", "msgId", "Message Id"),
     Flag("t", "traceTopic", "The name value of message trace topic"),
+    _BEGIN,
+    _END,
+    later("c", "maxNum", _COUNT),
     alias="QueryMsgTraceById",
 )
 async def query_msg_trace_by_id(call: Call) -> Parts:
     message_id = call["msgId"]
-    carriers = await call.admin.messages.by_key(
-        call.get("traceTopic") or TRACE_TOPIC, message_id, count_max=_TRACES_MAX
-    )
+    carriers = await _with_key(call, call.get("traceTopic") or TRACE_TOPIC, message_id)
     if not carriers:
         raise NotDone(f"nobody has told anything of message {message_id}: its clients do not trace, or not yet")
     rows: dict[str, list[tuple[object, ...]]] = {}

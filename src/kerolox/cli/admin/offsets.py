@@ -3,7 +3,7 @@
 from kerolox.admin import Progress
 from kerolox.admin.offsets import END
 from kerolox.cli.admin import java
-from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed, switch
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed, switch
 from kerolox.cli.admin.errors import NotDone
 from kerolox.cli.admin.parts import Table, Text
 from kerolox.cli.admin.times import parse_millis, seconds_text
@@ -22,6 +22,7 @@ _FORCE = Flag("f", "force", "set the force rollback by timestamp switch[true|fal
     "Query consumers's progress, speed",
     Flag("g", "groupName", "consumer group name"),
     Flag("s", "showClientIP", "Show Client IP per Queue"),
+    later("t", "topicName", "topic name"),
     is_watched=True,
 )
 async def consumer_progress(call: Call) -> Parts:
@@ -29,7 +30,7 @@ async def consumer_progress(call: Call) -> Parts:
         yield await _summary(call)
         return
     has_clients = call.truth("showClientIP")
-    progress = await call.admin.offsets.progress(call["groupName"], has_clients=has_clients)
+    progress = await call.admin.offsets.progress(call["groupName"], call.get("topicName"), has_clients=has_clients)
     if not progress.queues:
         raise NotDone(f"group {call['groupName']!r} has no offsets: it has consumed nothing yet, or is not known")
     yield _queues(progress, has_clients=has_clients)
@@ -92,11 +93,18 @@ async def _group(call: Call, group: str) -> tuple[object, ...]:
     needed("s", "timestamp", "set the timestamp[now|currentTimeMillis|yyyy-MM-dd#HH:mm:ss:SSS]"),
     _FORCE,
     switch("c", "cplus", "reset c++ client offset"),
+    later("b", "broker", "broker addr"),
+    later("q", "queue", "queue id"),
+    later("o", "offset", "Expect queue offset, not support old version broker", "5.1.0"),
     warning="move group {group} to {timestamp} in topic {topic}",
 )
 async def reset_offset_by_time(call: Call) -> Parts:
     group, topic, moment = call["group"], call["topic"], call["timestamp"]
     millis = END if moment == "now" else parse_millis(moment, "--timestamp")
+    if call.has("broker") and call.has("queue"):
+        async for part in _one_queue(call, millis):
+            yield part
+        return
     is_forced = call.truth("force", True)
     end = f"topic[{topic}], force[{java.text(is_forced)}], timestamp(string)[{moment}], timestamp(long)[{millis}]\n"
     start = "rollback consumer offset by specified"
@@ -111,6 +119,25 @@ async def reset_offset_by_time(call: Call) -> Parts:
         table = _reset(found)
         yield Text(f"{start} group[{group}], {end}")
     yield table
+
+
+async def _one_queue(call: Call, millis: int) -> Parts:
+    """Moves a group in one queue; where to is said by the offset, or else by the time."""
+    group, topic, broker = call["group"], call["topic"], call["broker"]
+    queue = MessageQueue(broker, call.number("queue"), topic)
+    yield Text(
+        f"start reset consumer offset by specified, group[{group}], topic[{topic}], queueId[{queue.queue_id}], "
+        f"broker[{broker}], timestamp(string)[{call['timestamp']}], timestamp(long)[{millis}]\n"
+    )
+    if call.has("offset"):
+        offset = call.number("offset")
+    else:
+        offset = await (
+            call.admin.queues.max_offset(queue) if millis == END else call.admin.queues.search(queue, millis)
+        )
+    await call.admin.offsets.reset_queue(group, queue, offset)
+    value = {"group": group, "topic": topic, "queueId": queue.queue_id, "offset": offset}
+    yield Text(f"reset consumer offset to {offset}\n", value)
 
 
 @command(

@@ -122,14 +122,17 @@ class AdminCommand(click.Command):
 
     async def _show(self, call: Call, screen: Screen, watch_seconds: float | None) -> None:
         async with call.admin:
-            while True:
-                async for part in self.declared.run(call):
+            while watch_seconds is not None:
+                # All of it at once, so that the screen does not flicker.
+                parts = [part async for part in self.declared.run(call)]
+                screen.clear()
+                for part in parts:
                     screen.show(part)
                 screen.end()
-                if watch_seconds is None:
-                    return
                 await pause(watch_seconds)
-                screen.clear()
+            async for part in self.declared.run(call):
+                screen.show(part)
+            screen.end()
 
 
 def _is_asked() -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kerolox.cli.admin import java
-from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed
+from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed
 from kerolox.cli.admin.errors import Misused, NotDone
 from kerolox.cli.admin.finding import masters
 from kerolox.cli.admin.parts import Text
@@ -36,6 +36,7 @@ def where(text: str, *, is_choice: bool = True) -> tuple[Flag, Flag]:
     Flag("o", "order", "set topic's order(true|false)"),
     Flag("u", "unit", "is unit topic (true|false)"),
     Flag("s", "hasUnitSub", "has unit sub (true|false)"),
+    later("a", "attributes", "attribute(+a=b,+c=d,-e)"),
 )
 async def update_topic(call: Call) -> Parts:
     config = TopicConfig(
@@ -46,6 +47,7 @@ async def update_topic(call: Call) -> Parts:
         order=call.truth("order"),
         topic_sys_flag=(TopicSysFlag.UNIT if call.truth("unit") else 0)
         | (TopicSysFlag.UNIT_SUB if call.truth("hasUnitSub") else 0),
+        attributes=parse_attributes(call.get("attributes")),
     )
     for address in await masters(call):
         await save(call, config, address)
@@ -57,7 +59,21 @@ async def update_topic(call: Call) -> Parts:
     yield Text(java.topic_config(config))
 
 
+def parse_attributes(text: str | None) -> dict[str, str] | None:
+    """Returns what `+a=b,-c` says: what is to be set, under names with a plus, and what is to go."""
+    if text is None:
+        return None
+    found: dict[str, str] = {}
+    for part in filter(None, (it.strip() for it in text.split(","))):
+        name, equals, value = part.partition("=")
+        if name[:1] not in "+-" or len(name) < 2 or (name[0] == "+") != bool(equals):
+            raise Misused(f"attribute {part!r}: expected +name=value, or -name")
+        found[name] = value
+    return found
+
+
 async def save(call: Call, config: TopicConfig, address: str) -> None:
+    attributes = config.attributes or {}
     await call.admin.topics.create(
         config.topic_name,
         broker=address,
@@ -66,8 +82,11 @@ async def save(call: Call, config: TopicConfig, address: str) -> None:
         perm=Perm(config.perm),
         is_ordered=config.order,
         topic_sys_flag=int(config.topic_sys_flag),
-        attributes={name.lstrip("+"): value for name, value in (config.attributes or {}).items()},
+        attributes={name.lstrip("+"): value for name, value in attributes.items() if not name.startswith("-")},
     )
+    leaving = {name[1:]: None for name in attributes if name.startswith("-")}
+    if leaving:
+        await call.admin.topics.update(config.topic_name, broker=address, attributes=leaving)
 
 
 async def _order(call: Call, config: TopicConfig) -> str:
