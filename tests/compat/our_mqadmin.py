@@ -122,6 +122,16 @@ EXPLAINED: dict[str, Difference] = {
     "consumerProgress -g compat_consumer -t": Difference(
         "4.9.8 has no such flag, and prints its help; ours has that of 5.x", apache=(".*",), ours=(".*",)
     ),
+    "sendMsgStatus": Difference(
+        "where both tools have timed a broker, its queue has more messages",
+        ((r"(?<=queueOffset=)\d+", "#"),),
+        is_sometimes=True,
+    ),
+    "startMonitoring": Difference(
+        "Java's also tells of offsets that were moved before it began, if its group has not heard of them",
+        apache=(r"\[MONITOR\] reportDeleteMsgsEvent: .*",),
+        is_sometimes=True,
+    ),
     "wipeWritePerm": _COUNTED,
     "addWritePerm": _COUNTED,
     "queryMsgById -i {place}": _TRACKS,
