@@ -48,5 +48,5 @@ clean: ## remove what was built
 $(INSTALLED): pyproject.toml $(wildcard constraints/*.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kerolox needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints/base.txt --constraint constraints/test.txt --editable ".[test]"
+	$(BIN)/pip install --quiet --constraint constraints/base.txt --constraint constraints/spark.txt --constraint constraints/test.txt --editable ".[test]"
 	@touch $@

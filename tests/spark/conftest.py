@@ -1,0 +1,50 @@
+"""One Spark session for all tests, since it takes seconds to begin."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pyspark = pytest.importorskip("pyspark", reason="kerolox[spark] is not installed")
+
+from kerolox.spark import prepare  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROOT = Path(__file__).parents[2]
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+
+
+def environment() -> dict[str, str]:
+    """What processes with a Spark of their own need to find this source tree."""
+    environ = dict(os.environ)
+    prepare(environ)
+    environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT), environ.get("PYTHONPATH", "")])
+    environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return environ
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    from pyspark.sql import SparkSession
+
+    os.environ.update(environment())
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

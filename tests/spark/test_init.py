@@ -1,0 +1,21 @@
+"""The package itself."""
+
+import subprocess
+import sys
+
+from pyspark.sql import SparkSession
+
+
+def test_importing_clients_and_the_package_itself_imports_no_spark() -> None:
+    program = (
+        "import sys, kerolox.spark, kerolox.client, kerolox.admin.sync, kerolox.broker, kerolox.cli.app\n"
+        "print([name for name in ('pyspark', 'pyarrow', 'py4j') if name in sys.modules])"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "[]\n"
+
+
+def test_smoke(spark: SparkSession) -> None:
+    assert spark.range(3).count() == 3
