@@ -223,6 +223,14 @@ class Connection(asyncio.BufferedProtocol):
     def is_closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
+    @property
+    def unsent_size(self) -> int:
+        """How many bytes are kept here because the peer has not read them yet."""
+        size = sum(map(len, self._out))
+        if self._transport is not None:
+            size += self._transport.get_write_buffer_size()
+        return size
+
     def send(self, frame: bytes) -> None:
         """Puts a frame on its way; those of one turn of the loop leave together."""
         self.send_all((frame,))

@@ -71,6 +71,11 @@ class StoreConfig(Properties):
     max_transfer_count_on_message_in_memory: int = 32
     max_transfer_bytes_on_message_in_disk: int = 64 * 1024
     max_transfer_count_on_message_in_disk: int = 8
+    # Bounds of our own: what a pull may carry that asks for more bytes (maxMsgBytes) than those in memory, wherever
+    # they are; and how much of that may lie here unread, of all who asked.
+    bulk_pull_bytes_max: int = 4 * 1024 * 1024
+    bulk_pull_count_max: int = 4096
+    bulk_pull_bytes_pending_max: int = 256 * 1024 * 1024
     # In percent of the machine's memory.
     access_message_in_memory_max_ratio: int = 40
     # In bytes of a consume queue: so much of it is looked through for messages that match.

@@ -10,7 +10,7 @@ from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.records import Records
 from kerolox.store.log.scan import Damage
 from kerolox.store.queue.consume_queue import Entry
-from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, Matches, PullBounds, Wants, bounds_of, pull
+from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, Matches, PullBounds, Wants, bounds_of, bulk_bounds_of, pull
 from kerolox.store.queue.queues import Queues
 from kerolox.store.queue.times import Boundary, offset_at
 
@@ -28,6 +28,7 @@ class Reader:
         self._queues = queues
         self._index = index
         self.bounds = bounds_of(self._config)
+        self.bulk_bounds = bulk_bounds_of(self._config)
         # A replica that lags behind does not know better than a consumer where that stood.
         self.is_slave = False
 
@@ -50,11 +51,13 @@ class Reader:
         *,
         count_max: int = 32,
         bytes_max: int = PULL_SIZE_MAX,
+        bounds: PullBounds | None = None,
         matches: Matches | None = None,
         wants: Wants | None = None,
     ) -> Got:
         """Returns records of a queue from `queue_offset` on; the first always, the rest as far as the bounds allow.
 
+        The bounds are `self.bounds` unless others are given.
         `matches` judges entries of the queue, `wants` the records of those that match. StoreError if they could not
         be read.
         """
@@ -67,7 +70,7 @@ class Reader:
                 self.records,
                 queue,
                 queue_offset,
-                bounds=self.bounds,
+                bounds=bounds or self.bounds,
                 count_max=count_max,
                 bytes_max=bytes_max,
                 matches=matches,

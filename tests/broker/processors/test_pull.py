@@ -8,6 +8,7 @@ from kerolox.broker.errors import GroupNotFound, InvalidParameter, SubscriptionN
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, NoPermission, TopicNotFound
 from kerolox.message.record import decode_all
+from kerolox.store.queue.pull import PullBounds
 from tests.broker.brokers import BrokerFixture
 
 SUSPEND = 0x2 | 0x4
@@ -84,3 +85,37 @@ async def test_what_cannot_be_pulled_is_refused_with_its_code(broker: BrokerFixt
     broker.broker.groups.find("group").consume_enable = False
     with pytest.raises(NoPermission):
         await broker.pull("orders", 0)
+
+
+async def test_who_asks_for_so_many_bytes_gets_more_than_consumers_do(broker: BrokerFixture) -> None:
+    for number in range(100):
+        await broker.send("orders", b"%d" % number)
+
+    usual = await broker.pull("orders", 0, max_msg_nums=1000, max_msg_bytes=256 * 1024)
+    bulk = await broker.pull("orders", 0, max_msg_nums=1000, max_msg_bytes=2 * 1024 * 1024)
+    few = await broker.pull("orders", 0, max_msg_nums=50, max_msg_bytes=2 * 1024 * 1024)
+
+    assert [reply.fields.next_begin_offset for reply in (usual, bulk, few)] == [32, 100, 50]
+    assert len(decode_all(bulk.body, check_crc=True)) == 100
+
+
+async def test_a_pull_in_bulk_keeps_to_the_bytes_it_asks_for_and_to_those_allowed(broker: BrokerFixture) -> None:
+    for _ in range(20):
+        await broker.send("orders", bytes(100_000))
+    broker.broker.store.reader.bulk_bounds = PullBounds((4096, 1_000_000), (4096, 1_000_000))
+
+    asked = await broker.pull("orders", 0, max_msg_nums=1000, max_msg_bytes=500_000)
+    allowed = await broker.pull("orders", 0, max_msg_nums=1000, max_msg_bytes=10_000_000)
+
+    assert [reply.fields.next_begin_offset for reply in (asked, allowed)] == [4, 9]
+
+
+async def test_a_pull_in_bulk_reads_what_is_no_longer_in_memory_just_as_well(broker: BrokerFixture) -> None:
+    for number in range(40):
+        await broker.send("orders", b"%d" % number)
+    broker.broker.store.reader.bounds = PullBounds(memory_size=0)
+
+    usual = await broker.pull("orders", 0, max_msg_nums=32)
+    bulk = await broker.pull("orders", 0, max_msg_nums=1000, max_msg_bytes=1_000_000)
+
+    assert [reply.fields.next_begin_offset for reply in (usual, bulk)] == [8, 40]

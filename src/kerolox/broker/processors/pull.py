@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 from time import perf_counter
 from typing import Any
 
+from kerolox.broker.bulk import BulkPulls
 from kerolox.broker.clients import BROADCASTING, Clients
 from kerolox.broker.configuration import MASTER_ID, BrokerConfig
 from kerolox.broker.errors import (
@@ -21,7 +22,7 @@ from kerolox.broker.topics import TopicTable
 from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission
 from kerolox.remoting.routes import Incoming, handles
-from kerolox.store.queue.pull import GetStatus, Got
+from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, PullBounds
 from kerolox.store.store import Store
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.bodies.topics import Perm
@@ -67,6 +68,7 @@ class PullProcessor:
         self._selector = selector
         self._statistics = statistics
         self._behind = behind
+        self._bulk = BulkPulls(store.config)
 
     @handles(h.PullMessage, lane="pull")
     def pull(self, request: Incoming[h.PullMessage]) -> Reply[h.Pulled] | Awaitable[Reply[h.Pulled]]:
@@ -84,7 +86,10 @@ class PullProcessor:
         selection = self._select(header, group)
         if header.sys_flag & COMMIT_OFFSET_BIT:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
-        reply = self._reply(header, self._get(header, selection, header.queue_offset))
+        bounds = None
+        if header.max_msg_bytes is not None and self._bulk.admits(request.connection, header.max_msg_bytes):
+            bounds = self._store.reader.bulk_bounds
+        reply = self._reply(header, self._get(header, selection, header.queue_offset, bounds))
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             # It is looked for once more before it waits, and counts as one that found nothing.
             self._statistics.missed -= 1
@@ -126,7 +131,9 @@ class PullProcessor:
             raise SubscriptionNotLatest("the consumer's subscription not latest")
         return self._selector.of_subscription(header.consumer_group, subscription, header.sub_version)
 
-    def _get(self, header: h.PullMessage, selection: Selection, queue_offset: int) -> Got:
+    def _get(
+        self, header: h.PullMessage, selection: Selection, queue_offset: int, bounds: PullBounds | None = None
+    ) -> Got:
         if self._offsets.resets:
             offset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
             if offset is not None:
@@ -137,6 +144,8 @@ class PullProcessor:
             header.queue_id,
             queue_offset,
             count_max=max(header.max_msg_nums, 1),
+            bytes_max=PULL_SIZE_MAX if bounds is None or header.max_msg_bytes is None else header.max_msg_bytes,
+            bounds=bounds,
             matches=selection.matches,
             wants=selection.wants,
         )

@@ -85,6 +85,12 @@ def bounds_of(config: StoreConfig, physical_memory: int | None = None) -> PullBo
     )
 
 
+def bulk_bounds_of(config: StoreConfig) -> PullBounds:
+    """Returns what it allows to those who ask for more than consumers do."""
+    bulk = config.bulk_pull_count_max, config.bulk_pull_bytes_max
+    return PullBounds(bulk, bulk, entries_max=-(-config.max_filter_message_size // ENTRY_SIZE))
+
+
 def pull(
     records: Records,
     queue: ConsumeQueue,
@@ -103,7 +109,7 @@ def pull(
     in_memory = min(count_max, bounds.in_memory[0]), min(bytes_max, bounds.in_memory[1])
     on_disk = min(count_max, bounds.on_disk[0]), min(bytes_max, bounds.on_disk[1])
     on_disk_before = end - bounds.memory_size
-    entries_max = min(high - queue_offset, max(bounds.entries_max, count_max))
+    entries_max = min(high - queue_offset, max(bounds.entries_max, in_memory[0]))
     step = entries_max if matches or wants else max(in_memory[0] + 1, 1)
 
     if matches is None and wants is None:
