@@ -18,7 +18,7 @@ class Reader:
 
 
 def _admits(bulk: BulkPulls, reader: Reader, bytes_asked: int = 4 * MIB) -> bool:
-    return bulk.admits(cast(Connection, reader), bytes_asked)
+    return bulk.admits(cast("Connection", reader), bytes_asked)
 
 
 def test_who_asks_for_no_more_than_consumers_get_does_not_pull_in_bulk() -> None:

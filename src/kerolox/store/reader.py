@@ -10,7 +10,17 @@ from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.records import Records
 from kerolox.store.log.scan import Damage
 from kerolox.store.queue.consume_queue import Entry
-from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, Matches, PullBounds, Wants, bounds_of, bulk_bounds_of, pull
+from kerolox.store.queue.pull import (
+    PULL_SIZE_MAX,
+    GetStatus,
+    Got,
+    Matches,
+    PullBounds,
+    Wants,
+    bounds_of,
+    bulk_bounds_of,
+    pull,
+)
 from kerolox.store.queue.queues import Queues
 from kerolox.store.queue.times import Boundary, offset_at
 

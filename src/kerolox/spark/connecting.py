@@ -1,0 +1,131 @@
+"""How Spark's processes reach a cluster: what the user said about it, and the session they share."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kerolox.auth.signing import Credentials
+from kerolox.client.loop_thread import LoopThread
+from kerolox.client.options import Options
+from kerolox.client.session import Session
+from kerolox.errors import ConfigurationError
+from kerolox.remoting.address import parse_addresses
+from kerolox.remoting.tls import client_context
+from kerolox.spark.given import Given, OptionError
+
+RETRY_MILLIS: Final = 60_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connect:
+    """Where the NameServers are, and how to prove who one is. It can be pickled, unlike anything connected."""
+
+    name_servers: str
+    access_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    security_token: str | None = field(default=None, repr=False)
+    tls: bool = False
+    tls_trust: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    client_ip: str | None = None
+    instance_name: str | None = None
+    unit_name: str | None = None
+    connect_millis: int = 3000
+    api_millis: int = 3000
+    # Servers that do not answer are asked again for so long.
+    retry_millis: int = RETRY_MILLIS
+
+    def client_options(self) -> Options:
+        """Returns the same for producers, consumers and admin clients; each call is a client id of its own."""
+        return Options(
+            namesrv_addr=self.name_servers,
+            client_ip=self.client_ip,
+            # Several processes have these options, and each must be told from the others.
+            instance_name=None if self.instance_name is None else f"{self.instance_name}#{os.getpid()}",
+            unit_name=self.unit_name,
+            tls=self.tls_context() or False,
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            security_token=self.security_token,
+            connect_timeout_seconds=self.connect_millis / 1000,
+            mq_client_api_timeout_seconds=self.api_millis / 1000,
+        )
+
+    def tls_context(self) -> Any:
+        """Returns an ssl.SSLContext, or None without TLS; OptionError if its files cannot be loaded here."""
+        if not self.tls:
+            return None
+        paths = [None if path is None else Path(path) for path in (self.tls_trust, self.tls_certificate, self.tls_key)]
+        try:
+            return client_context(*paths)
+        except OSError as error:  # ssl.SSLError is one
+            names = "tlsTrustCertPath, tlsCertPath and tlsKeyPath"
+            raise OptionError(f"options {names}: the files cannot be loaded on this machine: {error}") from error
+
+    @property
+    def credentials(self) -> Credentials | None:
+        if self.access_key is None or self.secret_key is None:
+            return None
+        return Credentials(self.access_key, self.secret_key, self.security_token)
+
+
+def connect_of(given: Given) -> Connect:
+    """Takes the options that reading and writing share."""
+    name_servers = given.text("nameServer", "rocketmq.namesrv.addr", "rocketmq.namesrvAddr")
+    if name_servers is None:
+        raise OptionError("option nameServer is missing: give host:port of the NameServer, several parted by ';'")
+    try:
+        parse_addresses(name_servers)
+    except ConfigurationError as error:
+        raise OptionError(f"option nameServer: {error}") from error
+    access_key = given.text("accessKey", "rocketmq.accessKey")
+    secret_key = given.text("secretKey", "rocketmq.secretKey")
+    if (access_key is None) != (secret_key is None):
+        missing = "secretKey" if secret_key is None else "accessKey"
+        raise OptionError(f"option {missing} is missing: accessKey and secretKey are both needed, or neither")
+    token = given.text("securityToken", "rocketmq.securityToken")
+    if token is not None and access_key is None:
+        raise OptionError("option securityToken needs accessKey and secretKey")
+    trust = given.text("tlsTrustCertPath", "rocketmq.tls.client.trustCertPath")
+    certificate = given.text("tlsCertPath", "rocketmq.tls.client.certPath")
+    key = given.text("tlsKeyPath", "rocketmq.tls.client.keyPath")
+    tls = given.flag("tls", "rocketmq.tls.enable", default=bool(trust or certificate))
+    if (trust or certificate) and not tls:
+        raise OptionError("option tls is false, and tlsTrustCertPath or tlsCertPath is given: leave out one of them")
+    if (certificate is None) != (key is None):
+        missing = "tlsKeyPath" if key is None else "tlsCertPath"
+        raise OptionError(f"option {missing} is missing: tlsCertPath and tlsKeyPath are both needed, or neither")
+    given.refuse({"rocketmq.namespace": "is not known here: write topics and groups as NAMESPACE%name"})
+    return Connect(
+        name_servers=name_servers,
+        access_key=access_key,
+        secret_key=secret_key,
+        security_token=token,
+        tls=tls,
+        tls_trust=trust,
+        tls_certificate=certificate,
+        tls_key=key,
+        client_ip=given.text("rocketmq.clientIP"),
+        instance_name=given.text("rocketmq.instanceName"),
+        unit_name=given.text("rocketmq.unitName"),
+        connect_millis=given.millis("rocketmq.connectTimeoutMillis") or 3000,
+        api_millis=given.millis("rocketmq.mqClientApiTimeout") or 3000,
+        retry_millis=_or(given.millis("retryTimeout", "rocketmq.retryTimeoutMillis"), RETRY_MILLIS),
+    )
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+_sessions: dict[tuple[int, Connect], Session] = {}
+
+
+def session_of(connect: Connect) -> Session:
+    """Returns this process's session for these options, on the event loop of its LoopThread; it lives as long."""
+    key = os.getpid(), connect
+    if key not in _sessions:
+        _sessions[key] = LoopThread.current().wait(Session.acquire(connect.client_options()))
+    return _sessions[key]
