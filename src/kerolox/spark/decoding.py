@@ -1,0 +1,120 @@
+"""Many records in bytes become Arrow batches, without an object for each message."""
+
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from kerolox.message.errors import RecordError
+from kerolox.spark.fields import RECORD_SIZE_MIN, Longs
+from kerolox.spark.rows import ANYWHERE, EVERYTHING, Block, Only, Origin, batch_of
+from kerolox.spark.schema import Wanted
+
+__all__ = ["ANYWHERE", "BYTES_MAX", "EVERYTHING", "ROWS_MAX", "Batcher", "Only", "Origin", "batches"]
+
+# What Spark carries at the least cost; with far smaller or larger batches a row costs it twice as much.
+ROWS_MAX: Final = 4096
+BYTES_MAX: Final = 8 * 1024 * 1024
+
+_unpack_size = struct.Struct(">I").unpack_from
+
+
+def batches(
+    chunks: Iterable[bytes],
+    wanted: Wanted,
+    rows_max: int = ROWS_MAX,
+    bytes_max: int = BYTES_MAX,
+    *,
+    origin: Origin = ANYWHERE,
+    only: Only = EVERYTHING,
+) -> Iterator[pa.RecordBatch]:
+    """Yields the messages of chunks of whole records, in their order, in batches as large as allowed.
+
+    RecordError if a chunk holds anything but records.
+    """
+    batcher = Batcher(wanted, rows_max, bytes_max, only=only)
+    for chunk in chunks:
+        yield from batcher.add(chunk, origin)
+    yield from batcher.rest()
+
+
+class Batcher:
+    """Gathers chunks, which may be small and of several queues, until they are worth a batch.
+
+    A batch has at least one row, at most `rows_max` unless one record holds more messages, and is made of not more
+    than `bytes_max` and one record.
+    """
+
+    def __init__(
+        self, wanted: Wanted, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX, *, only: Only = EVERYTHING
+    ) -> None:
+        assert rows_max > 0
+        assert 0 < bytes_max < 2**30
+        self._wanted = wanted
+        self._only = only
+        self._rows_max = rows_max
+        self._bytes_max = bytes_max
+        self._clear()
+
+    def add(self, chunk: bytes, origin: Origin = ANYWHERE) -> Iterator[pa.RecordBatch]:
+        """Takes whole records, and yields what has become a batch."""
+        at, end = 0, len(chunk)
+        while at < end:
+            first = at
+            found, at = _walk(chunk, at, self._rows_max - self._rows, self._bytes_max - self._size)
+            self._pieces.append(chunk if at - first == end else memoryview(chunk)[first:at])
+            self._starts.append(np.array(found, np.int64) + (self._size - first))
+            self._origins.append(origin)
+            self._counts.append(len(found))
+            self._rows += len(found)
+            self._size += at - first
+            if self._rows >= self._rows_max or self._size >= self._bytes_max:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yields what was gathered and is no batch yet."""
+        if not self._rows:
+            return
+        buffer = b"".join(self._pieces)
+        starts = np.concatenate(self._starts)
+        ends = np.append(starts[1:], len(buffer))
+        short = ends - starts < RECORD_SIZE_MIN
+        if short.any():
+            at = int(short.argmax())
+            raise RecordError(f"record at {starts[at]} has a size of {ends[at] - starts[at]}, at least 91 needed")
+        origins = list(dict.fromkeys(self._origins))
+        numbers = {origin: number for number, origin in enumerate(origins)}
+        origin_numbers = np.repeat([numbers[origin] for origin in self._origins], self._counts)
+        self._clear()
+        batch = batch_of(Block(buffer, starts, ends, origins, origin_numbers), self._wanted, self._only)
+        if batch.num_rows:
+            yield batch
+
+    def _clear(self) -> None:
+        self._pieces: list[bytes | memoryview] = []
+        self._starts: list[Longs] = []
+        self._origins: list[Origin] = []
+        self._counts: list[int] = []
+        self._rows = 0
+        self._size = 0
+
+
+def _walk(chunk: bytes, at: int, rows_max: int, bytes_max: int) -> tuple[list[int], int]:
+    """Returns where records begin, from `at` on, and where the last of them ends; at least one."""
+    found: list[int] = []
+    note = found.append
+    stop = min(len(chunk), at + bytes_max)
+    try:
+        for _ in repeat(None, rows_max):
+            if at >= stop:
+                break
+            note(at)
+            at += _unpack_size(chunk, at)[0]
+    except struct.error:
+        raise RecordError(f"record at {at} is cut off: {len(chunk) - at} bytes, at least 91 needed") from None
+    if at > len(chunk):
+        raise RecordError(f"record at {found[-1]} is cut off: {len(chunk) - found[-1]} of {at - found[-1]} bytes")
+    return found, at

@@ -1,0 +1,197 @@
+"""Records of one buffer become the columns that are wanted of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from kerolox.message import names
+from kerolox.spark import bodies, texts
+from kerolox.spark.fields import Fields, Longs, Mask, fields, host_kinds
+from kerolox.spark.schema import BODY, DAMAGE, PROPERTIES, Wanted
+
+_FOREVER: Final = 2**63 - 1
+
+
+class Origin(NamedTuple):
+    """Where records come from, and between which queue offsets they are wanted."""
+
+    broker_name: str | None = None
+    start: int = 0
+    end: int = _FOREVER
+
+
+@dataclass(frozen=True)
+class Only:
+    """What else is wanted of them; empty means all."""
+
+    # A broker compares hashes, so it may send what has another tag.
+    tags: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    # When they were stored: the first millisecond, and the one after the last.
+    start_millis: int = 0
+    end_millis: int = _FOREVER
+
+
+ANYWHERE: Final = Origin()
+EVERYTHING: Final = Only()
+
+
+@dataclass(slots=True)
+class Block:
+    """Whole records one after the other: where each begins and ends, and the number of its origin."""
+
+    buffer: bytes
+    starts: Longs
+    ends: Longs
+    origins: list[Origin]
+    origin_numbers: Longs
+
+
+def batch_of(block: Block, wanted: Wanted, only: Only = EVERYTHING) -> pa.RecordBatch:
+    """Returns the messages that are wanted, in the order in which they lie; RecordError if one is no record."""
+    kinds = host_kinds(block.buffer, block.starts)
+    if bodies.has_inner_batches(block.buffer, block.starts):
+        starts, ends, buffer, numbers = bodies.unrolled(block.buffer, block.starts, block.ends)
+        block = Block(buffer, starts, ends, block.origins, block.origin_numbers[numbers])
+        kinds = host_kinds(buffer, starts)
+    if not (kinds != kinds[0]).any():
+        records = fields(block.buffer, block.starts, block.ends, int(kinds[0]))
+        return _Rows(block, wanted, only, records, block.origin_numbers).batch()
+    # Records whose hosts are of one length at a time, and then all of them in their order.
+    parts, places = [], []
+    for kind in np.unique(kinds):
+        chosen = np.flatnonzero(kinds == kind)
+        records = fields(block.buffer, block.starts[chosen], block.ends[chosen], int(kind))
+        rows = _Rows(block, wanted, only, records, block.origin_numbers[chosen])
+        parts.append(rows.batch())
+        places.append(rows.starts)
+    order = np.argsort(np.concatenate(places), kind="stable")
+    arrays = [pa.concat_arrays(columns).take(pa.array(order)) for columns in zip(*parts, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted.arrow)
+
+
+class _Rows:
+    """Records whose hosts are of one length. Each column is a method; what several need is made once."""
+
+    def __init__(self, block: Block, wanted: Wanted, only: Only, records: Fields, origin_numbers: Longs) -> None:
+        self._buffer = block.buffer
+        self._data = pa.py_buffer(block.buffer)
+        self._origins = block.origins
+        self._wanted = wanted
+        self._records = records
+        self._origin_numbers = origin_numbers
+        self._properties: pa.BinaryArray | None = None
+        self._found: dict[str, pa.StringArray] = {}
+        self._offset_ids: pa.StringArray | None = None
+        self._keep(self._are_between(only))
+        if only.topics:
+            self._keep(texts.is_one_of(self._topics(), only.topics))
+        if only.tags:
+            self._keep(texts.is_one_of(self._property("tags"), only.tags))
+
+    @property
+    def starts(self) -> Longs:
+        """Returns where the records lie that are left."""
+        return self._records.starts
+
+    def batch(self) -> pa.RecordBatch:
+        count = len(self._records)
+        arrays = [
+            _COLUMNS[name](self) if count else pa.array([], field.type)
+            for name, field in zip(self._wanted.names, self._wanted.arrow, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._wanted.arrow)
+
+    def _are_between(self, only: Only) -> Mask:
+        offsets = self._records.heads["queue_offset"]
+        if len(self._origins) == 1:
+            _, start, end = self._origins[0]
+            mask = (offsets >= start) & (offsets < end)
+        else:
+            starts = np.array([origin.start for origin in self._origins])[self._origin_numbers]
+            ends = np.array([origin.end for origin in self._origins])[self._origin_numbers]
+            mask = (offsets >= starts) & (offsets < ends)
+        if only.start_millis > 0 or only.end_millis < _FOREVER:
+            times = self._records.heads["store_timestamp"]
+            mask &= (times >= only.start_millis) & (times < only.end_millis)
+        return mask
+
+    def _keep(self, mask: Mask) -> None:
+        if mask.all():
+            return
+        self._records = self._records.kept(mask)
+        self._origin_numbers = self._origin_numbers[mask]
+        # Made of records that are no longer all there.
+        self._properties = None
+        self._found = {}
+
+    def _number(self, field: str, kind: type[np.signedinteger]) -> pa.Array:
+        return pa.array(self._records.heads[field].astype(kind))
+
+    def _time(self, field: str) -> pa.Array:
+        # What lies outside of the years that Spark knows comes from a clock that nobody set.
+        millis = np.clip(self._records.heads[field].astype(np.int64), _MILLIS_MIN, _MILLIS_MAX)
+        return pa.array(millis * 1000, pa.timestamp("us", "UTC"))
+
+    def _topics(self) -> pa.StringArray:
+        records = self._records
+        return texts.text(texts.cut(self._data, records.topic_starts, records.topic_ends))
+
+    def _broker_names(self) -> pa.StringArray:
+        broker_names = pa.array([origin.broker_name for origin in self._origins], pa.string())
+        return broker_names.take(pa.array(self._origin_numbers))
+
+    def _message_ids(self) -> pa.StringArray:
+        found = self._property("msgId")
+        return texts.first_of(found, self._offset_message_ids()) if found.null_count else found
+
+    def _offset_message_ids(self) -> pa.StringArray:
+        if self._offset_ids is None:
+            self._offset_ids = texts.offset_ids(self._records.heads)
+        return self._offset_ids
+
+    def _raw_properties(self) -> pa.BinaryArray:
+        if self._properties is None:
+            self._properties = texts.cut(self._data, self._records.properties_starts, self._records.ends)
+        return self._properties
+
+    def _property(self, column: str) -> pa.StringArray:
+        if column not in self._found:
+            asked = {name: key for name, key in _PROPERTIES.items() if name in self._wanted.names or name == column}
+            self._found = texts.found(self._raw_properties(), asked)
+        return self._found[column]
+
+    def _bodies(self) -> pa.BinaryArray:
+        records = self._records
+        stored = texts.cut(self._data, records.body_starts, records.body_ends)
+        return bodies.restored(stored, records)
+
+
+Column: TypeAlias = Callable[[_Rows], pa.Array]
+
+# The years 1 to 9999.
+_MILLIS_MIN: Final = -62_135_596_800_000
+_MILLIS_MAX: Final = 253_402_300_799_999
+_PROPERTIES: Final = {"msgId": names.UNIQ_KEY, "keys": names.KEYS, "tags": names.TAGS}
+_COLUMNS: Final[dict[str, Column]] = {
+    "topic": _Rows._topics,
+    "brokerName": _Rows._broker_names,
+    "queueId": lambda rows: rows._number("queue_id", np.int32),
+    "queueOffset": lambda rows: rows._number("queue_offset", np.int64),
+    "commitLogOffset": lambda rows: rows._number("physical_offset", np.int64),
+    "msgId": _Rows._message_ids,
+    "offsetMsgId": _Rows._offset_message_ids,
+    "keys": lambda rows: rows._property("keys"),
+    "tags": lambda rows: rows._property("tags"),
+    "bornTimestamp": lambda rows: rows._time("born_timestamp"),
+    "storeTimestamp": lambda rows: rows._time("store_timestamp"),
+    "bornHost": lambda rows: texts.host_texts(rows._records.heads["born_host"]),
+    "reconsumeTimes": lambda rows: rows._number("reconsume_times", np.int32),
+    PROPERTIES: lambda rows: texts.property_maps(rows._raw_properties()),
+    BODY: _Rows._bodies,
+    # A record that was read is not damaged; the store source adds rows for those that were not.
+    DAMAGE: lambda rows: pa.nulls(len(rows._records), pa.string()),
+}

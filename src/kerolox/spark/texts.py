@@ -1,0 +1,173 @@
+"""Columns of variable length, cut out of a buffer without an object for each row."""
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kerolox.message import hosts
+from kerolox.message.properties import mark, parse
+from kerolox.spark.fields import Bytes, Heads, Longs, Mask
+
+_HEX_PAIRS: Final = np.frombuffer(b"".join(b"%02X" % octet for octet in range(256)), np.uint16)
+# Text of the hosts that were seen; a topic has few producers, and each many messages.
+_host_texts: dict[bytes, str] = {}
+_HOSTS_MAX: Final = 65_536
+_SEPARATOR: Final = 2
+_WORD: Final = 8
+
+
+def cut(buffer: pa.Buffer, starts: Longs, ends: Longs, is_missing: Mask | None = None) -> pa.BinaryArray:
+    """Returns what lies between each start and its end, null where it is missing; they must be in rising order."""
+    count = len(starts)
+    if not count:
+        return pa.array([], pa.binary())
+    # The wanted pieces and what lies between them, taken together, are all of the buffer: an array that needs no copy.
+    bounds = np.empty(2 * count + 1, np.int32)
+    bounds[0:-1:2] = starts
+    bounds[1:-1:2] = ends
+    bounds[-1] = ends[-1]
+    pieces = pa.BinaryArray.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(bounds), buffer])
+    every_other = _numbers(2 * count)[::2]
+    return pieces.take(pa.array(every_other, mask=is_missing) if is_missing is not None else pa.array(every_other))
+
+
+@functools.lru_cache(maxsize=4)
+def _numbers(count: int) -> Longs:
+    return np.arange(count)
+
+
+def text(column: pa.BinaryArray) -> pa.StringArray:
+    """Returns bytes as text; where they are none, with the usual sign in place of what is not."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if data is None else data.decode("utf-8", "replace") for data in column.to_pylist()])
+
+
+def found(properties: pa.BinaryArray, names: Mapping[str, str]) -> dict[str, pa.StringArray]:
+    """Returns for each column the property of its name, null where there is none; agrees with `parse`."""
+    count = len(properties)
+    if not count:
+        return dict.fromkeys(names, pa.array([], pa.string()))
+    _, offsets_buffer, data = properties.buffers()
+    bounds = np.frombuffer(offsets_buffer, np.int32, count + 1, 4 * properties.offset).astype(np.int64)
+    if bounds[0] == bounds[-1]:
+        return dict.fromkeys(names, pa.nulls(count, pa.string()))
+    segments = _segments(np.frombuffer(data, np.uint8), bounds)
+    return {column: text(_property(data, mark(name), segments, bounds)) for column, name in names.items()}
+
+
+@dataclass(slots=True)
+class _Segments:
+    """Properties by where they begin: first the one at the beginning of each row, then those behind a separator."""
+
+    octets: Bytes
+    starts: Longs
+    # Their first eight bytes, as a number.
+    beginnings: npt.NDArray[np.uint64]
+    # Where the separators are, one more behind all rows, and how many there are before each row.
+    separators: Longs
+    before: Longs
+    # The row of each separator, the last included.
+    rows: Longs
+
+
+def _segments(data: Bytes, bounds: Longs) -> _Segments:
+    # So that eight bytes can be read from wherever one begins.
+    octets = np.concatenate((data[: bounds[-1]], np.full(_WORD, 2, np.uint8)))
+    first = int(bounds[0])
+    separators = np.flatnonzero(octets[first : 1 - _WORD] == _SEPARATOR) + first
+    before = np.searchsorted(separators, bounds)
+    rows = np.repeat(np.arange(len(bounds)), np.diff(before, append=before[-1] + 1))
+    starts = np.concatenate((bounds[:-1], separators[:-1] + 1))
+    everywhere = np.ndarray((len(octets) - _WORD + 1,), f"V{_WORD}", octets, strides=(1,))
+    return _Segments(octets, starts, everywhere[starts].view(np.uint64), separators, before, rows)
+
+
+def _property(data: pa.Buffer, marked: bytes, segments: _Segments, bounds: Longs) -> pa.BinaryArray:
+    count = len(bounds) - 1
+    beginning = marked[:_WORD]
+    bits = (1 << 8 * len(beginning)) - 1
+    matches = np.flatnonzero(segments.beginnings & np.uint64(bits) == int.from_bytes(beginning, "little"))
+    value_starts = segments.starts[matches] + len(marked)
+    is_first = matches < count
+    behind = np.maximum(matches - count, 0)
+    rows = np.where(is_first, matches, segments.rows[behind])
+    nexts = np.where(is_first, segments.before[matches * is_first], behind + 1)
+    value_ends = np.minimum(segments.separators[nexts], bounds[rows + 1])
+    # What has no value is none; and what follows the last separator of a row is the next one.
+    is_one = value_starts < value_ends
+    for at in range(_WORD, len(marked)):
+        is_one &= segments.octets[np.minimum(value_starts - len(marked) + at, len(segments.octets) - 1)] == marked[at]
+    if len(matches) == count and is_one.all() and (rows == _numbers(count)).all():
+        return cut(data, value_starts, value_ends)
+    rows = rows[is_one]
+    starts, ends = bounds[:-1].copy(), bounds[:-1].copy()
+    is_missing = np.ones(count, np.bool_)
+    # Of those that a row has twice the last is written last, and stays.
+    starts[rows] = value_starts[is_one]
+    ends[rows] = value_ends[is_one]
+    is_missing[rows] = False
+    return cut(data, starts, ends, is_missing)
+
+
+def property_maps(properties: pa.BinaryArray) -> pa.MapArray:
+    """Returns all properties of each row as a map."""
+    counts, names, values = [0], [], []
+    for data in properties.to_pylist():
+        for name, value in parse(data).items():
+            names.append(name)
+            values.append(value)
+        counts.append(len(names))
+    return pa.MapArray.from_arrays(
+        pa.array(counts, pa.int32()), pa.array(names, pa.string()), pa.array(values, pa.string())
+    )
+
+
+def offset_ids(heads: Heads) -> pa.StringArray:
+    """Returns the ids that say where each message lies."""
+    store_hosts = heads["store_host"]
+    host_size = store_hosts.dtype.itemsize
+    size = host_size + 8
+    data = np.empty((len(heads), size), np.uint8)
+    data[:, :host_size] = np.ascontiguousarray(store_hosts).view(np.uint8).reshape(len(heads), host_size)
+    offsets = np.ascontiguousarray(heads["physical_offset"])
+    data[:, host_size:] = offsets.view(np.uint8).reshape(len(heads), 8)
+    bounds = np.arange(0, (len(heads) + 1) * size * 2, size * 2, dtype=np.int32)
+    return pa.StringArray.from_buffers(len(heads), pa.py_buffer(bounds), pa.py_buffer(_HEX_PAIRS[data]))
+
+
+def host_texts(packed: Heads) -> pa.StringArray:
+    """Returns addresses as people write them."""
+    size = packed.dtype.itemsize
+    column = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(size), len(packed), [None, pa.py_buffer(np.ascontiguousarray(packed))]
+    )
+    encoded = column.dictionary_encode()
+    texts = pa.array([_host_text(host) for host in encoded.dictionary.to_pylist()], pa.string())
+    return texts.take(encoded.indices)
+
+
+def _host_text(host: bytes) -> str:
+    known = _host_texts.get(host)
+    if known is None:
+        if len(_host_texts) >= _HOSTS_MAX:
+            _host_texts.clear()
+        known = _host_texts[host] = hosts.to_text(host)
+    return known
+
+
+def first_of(column: pa.StringArray, otherwise: pa.StringArray) -> pa.StringArray:
+    return pc.coalesce(column, otherwise)
+
+
+def is_one_of(column: pa.StringArray, wanted: Iterable[str]) -> Mask:
+    """Returns which rows have one of these texts; a row without any has none."""
+    mask: Mask = pc.is_in(column, pa.array(sorted(wanted), pa.string())).to_numpy(zero_copy_only=False)
+    return mask
