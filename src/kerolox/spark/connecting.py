@@ -1,6 +1,7 @@
 """How Spark's processes reach a cluster: what the user said about it, and the session they share."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +10,7 @@ from kerolox.auth.signing import Credentials
 from kerolox.client.loop_thread import LoopThread
 from kerolox.client.options import Options
 from kerolox.client.session import Session
-from kerolox.errors import ConfigurationError
+from kerolox.errors import ConfigurationError, KeroloxError
 from kerolox.remoting.address import parse_addresses
 from kerolox.remoting.tls import client_context
 from kerolox.spark.given import Given, OptionError
@@ -129,3 +130,12 @@ def session_of(connect: Connect) -> Session:
     if key not in _sessions:
         _sessions[key] = LoopThread.current().wait(Session.acquire(connect.client_options()))
     return _sessions[key]
+
+
+def release_sessions() -> None:
+    """Closes what this process has open; who asks again connects again."""
+    for (process_id, _), session in list(_sessions.items()):
+        if process_id == os.getpid():
+            with suppress(KeroloxError, TimeoutError):
+                LoopThread.current().submit(session.release()).result(2)
+    _sessions.clear()

@@ -127,9 +127,7 @@ VALUE_OPTIONS: Final = ("valueFormat", "valueSchema")
 def _check_kind(given: Given, *, is_stream: bool) -> None:
     given.refuse({"path": "is not known here: name topics with option subscribe, and use load() without a path"})
     if is_stream:
-        given.refuse(
-            dict.fromkeys(_ONLY_BATCHES, "is for batches: leave it out, or use spark.read")
-        )
+        given.refuse(dict.fromkeys(_ONLY_BATCHES, "is for batches: leave it out, or use spark.read"))
     else:
         given.refuse(dict.fromkeys(_ONLY_STREAMS, "is for streams: leave it out, or use spark.readStream"))
 
@@ -214,9 +212,7 @@ def _end(given: Given) -> Edge:
     given.at_most_one("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
     edge = _edge(given, "ending", LATEST, LATEST)
     if edge.word == EARLIEST or (edge.offsets and EARLIEST in edge.offsets.values()):
-        raise OptionError(
-            "option endingOffsets cannot be earliest, where nothing was read yet: give latest or offsets"
-        )
+        raise OptionError("option endingOffsets cannot be earliest, where nothing was read yet: give latest or offsets")
     return edge
 
 
