@@ -1,6 +1,7 @@
 """One Spark session for all tests, since it takes seconds to begin."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ def environment() -> dict[str, str]:
     prepare(environ)
     environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT), environ.get("PYTHONPATH", "")])
     environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Workers begin often, and should not compile what they import each time.
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / f"kerolox-tests-{os.getuid()}")
     return environ
 
 
@@ -40,6 +44,8 @@ def environment() -> dict[str, str]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from pyspark.sql import SparkSession
 
+    for name in set(os.environ) - set(environment()):
+        del os.environ[name]
     os.environ.update(environment())
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for key, value in SETTINGS.items():

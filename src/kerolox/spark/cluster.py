@@ -18,7 +18,7 @@ from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, ConnectFailed, KeroloxError, QueryNotFound, RemotingError
 from kerolox.message.peek import peek
 from kerolox.spark.connecting import Connect, session_of
-from kerolox.spark.offsets import Offsets, QueueRange
+from kerolox.spark.offsets import Offsets, QueueRange, listed
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.bodies.topics import TopicList
 from kerolox.wire.header import Header, Request
@@ -148,8 +148,11 @@ class Cluster:
 
         return self._found(queues, one)
 
-    def commit(self, group: str, offsets: Offsets) -> None:
-        """Tells brokers how far a group has come; what fails is logged, since only people look at it."""
+    def commit(self, group: str, offsets: Offsets) -> Offsets:
+        """Tells brokers how far a group has come, and returns what was told.
+
+        What fails is logged, since only people look at it.
+        """
 
         async def one(queue: MessageQueue) -> int:
             request = o.UpdateConsumerOffset(
@@ -158,10 +161,10 @@ class Cluster:
             await self._call(queue, request)
             return offsets[queue]
 
-        failed = self._found(offsets, one).failed
-        if failed:
-            queue, error = next(iter(failed.items()))
-            log.warning("the offsets of group %s were not told for %d queues, %s: %s", group, len(failed), queue, error)
+        told = self._found(offsets, one)
+        for queue, error in told.failed.items():
+            log.warning("how far group %s is in %s was not told: %s", group, listed([queue]), error)
+        return told.offsets
 
     def mean_sizes(self, offsets: Offsets) -> dict[MessageQueue, float]:
         """Returns how large the next messages of each queue are, as far as a few of them tell; 1 KiB if none do."""

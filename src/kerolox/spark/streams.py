@@ -157,8 +157,7 @@ class Horizon:
             return
         new = {queue: offset for queue, offset in offsets.items() if self._told.get(queue) != offset}
         if new:
-            self.cluster.commit(self._options.group, new)
-            self._told |= new
+            self._told |= self.cluster.commit(self._options.group, new)
 
 
 class StreamReader(DataSourceStreamReader):

@@ -1,0 +1,178 @@
+"""Exactly once: drivers, workers and brokers end in mid-batch, and every message is in the table once."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kerolox.store.queue.pull import Got
+from tests.spark.archiving import archive
+from tests.spark.clusters import Brokers
+from tests.spark.conftest import environment
+
+COUNT = 3000
+LIMIT = 700
+
+
+class Tripwire:
+    """Does something in the middle of a batch: when a broker is asked for the n-th time for messages."""
+
+    def __init__(self, cluster: Brokers, action: Callable[[], None], nth: int) -> None:
+        self._action = action
+        self._left = nth
+        self.is_sprung = threading.Event()
+        for broker in cluster.brokers.values():
+            self._watch(broker.store.reader)
+
+    def _watch(self, reader: object) -> None:
+        get = reader.get  # type: ignore[attr-defined]
+
+        def watched(*args: object, **keywords: object) -> Got:
+            self._left -= 1
+            if self._left == 0:
+                self._action()
+                self.is_sprung.set()
+            return get(*args, **keywords)  # type: ignore[no-any-return]
+
+        reader.get = watched  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _filled(directory: Path) -> Iterator[tuple[Brokers, list[str]]]:
+    with Brokers(directory / "cluster") as cluster:
+        cluster.create("orders", 3)
+        bodies = cluster.fill("orders", COUNT, queues=3)
+        yield cluster, sorted(body.decode() for body in bodies)
+
+
+def _written(spark: SparkSession, directory: Path) -> list[str]:
+    return sorted(row.body for row in spark.read.parquet(str(directory / "out")).select("body").collect())
+
+
+def _drivers_until_done(cluster: Brokers, directory: Path, nth: list[int]) -> int:
+    """Runs drivers, each of which is killed at its n-th pull, and then one that may end; returns how many were."""
+    killed = 0
+    for pulls in [*nth, None]:
+        command = [sys.executable, "-m", "tests.spark.archiving", cluster.namesrv_addr, "orders", str(directory)]
+        with subprocess.Popen(
+            [*command, str(LIMIT)], env=environment(), start_new_session=True, stdout=subprocess.DEVNULL
+        ) as driver:
+            if pulls is not None:
+                Tripwire(cluster, lambda pid=driver.pid: os.killpg(pid, signal.SIGKILL), pulls)  # type: ignore[misc]
+            code = driver.wait()
+        killed += code == -signal.SIGKILL
+        if code == 0:
+            return killed
+        assert code == -signal.SIGKILL
+    return killed
+
+
+@pytest.mark.timeout(300)
+def test_a_driver_killed_in_mid_batch_is_followed_by_one_that_makes_no_difference(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with _filled(tmp_path) as (cluster, bodies):
+        assert _drivers_until_done(cluster, tmp_path, [5]) == 1
+
+        assert _written(spark, tmp_path) == bodies
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_ten_drivers_killed_in_mid_batch_make_no_difference(spark: SparkSession, tmp_path: Path) -> None:
+    with _filled(tmp_path) as (cluster, bodies):
+        assert _drivers_until_done(cluster, tmp_path, [1, 2, 3, 4, 1, 2, 3, 1, 2, 1]) == 10
+
+        assert _written(spark, tmp_path) == bodies
+
+
+def _workers() -> list[int]:
+    """Returns the processes in which Spark runs tasks: those that its daemon has forked."""
+    daemons, found = set(), []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (path / "cmdline").read_bytes().split(b"\0")
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if b"pyspark.daemon" in command and b"pyspark.worker" in command:
+            daemons.add(int(path.name))
+            found.append((int(path.name), parent))
+    return [process_id for process_id, parent in found if parent in daemons]
+
+
+def _kill_workers() -> None:
+    for process_id in _workers():
+        os.kill(process_id, signal.SIGKILL)
+
+
+def _with_workers_killed(spark: SparkSession, cluster: Brokers, directory: Path, nth: list[int]) -> None:
+    for pulls in nth:
+        wire = Tripwire(cluster, _kill_workers, pulls)
+        with pytest.raises(PySparkException):
+            archive(spark, cluster.namesrv_addr, "orders", directory, LIMIT)
+        assert wire.is_sprung.is_set()
+    archive(spark, cluster.namesrv_addr, "orders", directory, LIMIT)
+
+
+@pytest.mark.timeout(300)
+def test_what_a_worker_read_before_it_was_killed_is_in_the_table_once(spark: SparkSession, tmp_path: Path) -> None:
+    with _filled(tmp_path) as (cluster, bodies):
+        _with_workers_killed(spark, cluster, tmp_path, [5])
+
+        assert _written(spark, tmp_path) == bodies
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_ten_times_killed_workers_make_no_difference(spark: SparkSession, tmp_path: Path) -> None:
+    with _filled(tmp_path) as (cluster, bodies):
+        _with_workers_killed(spark, cluster, tmp_path, [1, 2, 3, 1, 2, 3, 1, 2, 1, 1])
+
+        assert _written(spark, tmp_path) == bodies
+
+
+def _with_restarts(spark: SparkSession, cluster: Brokers, directory: Path, times: int) -> int:
+    """Restarts the broker at the second pull of each of its lives; returns how often."""
+    restarts: list[threading.Thread] = []
+
+    def restart() -> None:
+        cluster.stop("broker-a")
+        cluster.start("broker-a")
+        if len(restarts) < times:
+            Tripwire(cluster, begin, 2)
+
+    def begin() -> None:
+        restarts.append(threading.Thread(target=restart))
+        restarts[-1].start()
+
+    Tripwire(cluster, begin, 2)
+    archive(spark, cluster.namesrv_addr, "orders", directory, LIMIT)
+    for thread in restarts:
+        thread.join()
+    return len(restarts)
+
+
+@pytest.mark.timeout(300)
+def test_a_broker_restarted_in_mid_batch_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
+    with _filled(tmp_path) as (cluster, bodies):
+        assert _with_restarts(spark, cluster, tmp_path, 1) == 1
+
+        assert _written(spark, tmp_path) == bodies
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_ten_restarts_of_a_broker_make_no_difference(spark: SparkSession, tmp_path: Path) -> None:
+    with _filled(tmp_path) as (cluster, bodies):
+        assert _with_restarts(spark, cluster, tmp_path, 10) >= 3
+
+        assert _written(spark, tmp_path) == bodies
