@@ -19,23 +19,25 @@ BODY_SIZE_MAX: Final = 128 * 1024 * 1024
 _INNER: Final = sysflag.INNER_BATCH | sysflag.NEED_UNWRAP
 
 
-def restored(stored: pa.BinaryArray, records: Fields) -> pa.BinaryArray:
-    """Returns the bodies, those that were compressed as they were before; RecordError if one is damaged."""
+def restored(stored: pa.BinaryArray, records: Fields) -> tuple[pa.BinaryArray, dict[int, str]]:
+    """Returns the bodies, those that were compressed as they were before.
+
+    Where one is damaged it stays as it is stored, and what is wrong with it is told by the number of its row.
+    """
     sys_flags = records.heads["sys_flag"]
     is_compressed = (sys_flags & sysflag.COMPRESSED).astype(np.bool_)
     if not is_compressed.any():
-        return stored
+        return stored, {}
     plain = []
+    damages: dict[int, str] = {}
     for row in np.flatnonzero(is_compressed).tolist():
+        body = stored[row].as_py()
         try:
-            plain.append(decompress(stored[row].as_py(), int(sys_flags[row]), BODY_SIZE_MAX))
+            body = decompress(body, int(sys_flags[row]), BODY_SIZE_MAX)
         except CompressionError as error:
-            head = records.heads[row]
-            raise RecordError(
-                f"message at offset {head['queue_offset']} of queue {head['queue_id']}, commit log offset "
-                f"{head['physical_offset']}, has a body that cannot be read: {error}"
-            ) from error
-    return pc.replace_with_mask(stored, pa.array(is_compressed), pa.array(plain, pa.binary()))
+            damages[row] = str(error)
+        plain.append(body)
+    return pc.replace_with_mask(stored, pa.array(is_compressed), pa.array(plain, pa.binary())), damages
 
 
 def has_inner_batches(buffer: bytes, starts: Longs) -> bool:

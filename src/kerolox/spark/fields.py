@@ -117,11 +117,20 @@ def fields(buffer: bytes, starts: Longs, ends: Longs, kind: int) -> Fields:
     return Fields(starts, heads, body_starts, body_ends, topic_starts, topic_ends, ends)
 
 
-def _wrong(buffer: bytes, starts: Longs, bad: Mask) -> RecordError:
+def _wrong(buffer: bytes, starts: Longs, bad: Mask) -> "NoRecord":
     """Returns what is wrong with the first record that is bad, in the words of the decoder for one."""
-    at = int(starts[int(bad.argmax())])
+    number = int(bad.argmax())
+    at = int(starts[number])
     try:
         decode(buffer, at)
     except RecordError as error:
-        return error
-    return RecordError(f"record at {at} has another size than the place in which it lies")
+        return NoRecord(str(error), number)
+    return NoRecord(f"record at {at} has another size than the place in which it lies", number)
+
+
+class NoRecord(RecordError):
+    """The first of many records that is none, by its number."""
+
+    def __init__(self, text: str, number: int) -> None:
+        super().__init__(text)
+        self.number = number

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kerolox.message import names
+from kerolox.message.errors import RecordError
 from kerolox.spark import bodies, texts
 from kerolox.spark.fields import Fields, Longs, Mask, fields, host_kinds
 from kerolox.spark.schema import BODY, DAMAGE, PROPERTIES, Wanted
@@ -86,6 +87,7 @@ class _Rows:
         self._properties: pa.BinaryArray | None = None
         self._found: dict[str, pa.StringArray] = {}
         self._offset_ids: pa.StringArray | None = None
+        self._damages: dict[int, str] = {}
         self._keep(self._are_between(only))
         if only.topics:
             self._keep(texts.is_one_of(self._topics(), only.topics))
@@ -99,11 +101,13 @@ class _Rows:
 
     def batch(self) -> pa.RecordBatch:
         count = len(self._records)
-        arrays = [
-            _COLUMNS[name](self) if count else pa.array([], field.type)
-            for name, field in zip(self._wanted.names, self._wanted.arrow, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._wanted.arrow)
+        if not count:
+            return pa.RecordBatch.from_arrays(
+                [pa.array([], field.type) for field in self._wanted.arrow], schema=self._wanted.arrow
+            )
+        # What is damaged is known once the bodies are.
+        made = {name: _COLUMNS[name](self) for name in sorted(self._wanted.names, key=DAMAGE.__eq__)}
+        return pa.RecordBatch.from_arrays([made[name] for name in self._wanted.names], schema=self._wanted.arrow)
 
     def _are_between(self, only: Only) -> Mask:
         offsets = self._records.heads["queue_offset"]
@@ -167,7 +171,22 @@ class _Rows:
     def _bodies(self) -> pa.BinaryArray:
         records = self._records
         stored = texts.cut(self._data, records.body_starts, records.body_ends)
-        return bodies.restored(stored, records)
+        restored, damages = bodies.restored(stored, records)
+        if damages and DAMAGE not in self._wanted:
+            row, reason = next(iter(damages.items()))
+            head = records.heads[row]
+            raise RecordError(
+                f"message at offset {head['queue_offset']} of queue {head['queue_id']}, commit log offset "
+                f"{head['physical_offset']}, has a body that cannot be read: {reason}"
+            )
+        self._damages = damages
+        return restored
+
+    def _damage(self) -> pa.StringArray:
+        """Returns why a body is still as it is stored."""
+        if not self._damages:
+            return pa.nulls(len(self._records), pa.string())
+        return pa.array([self._damages.get(row) for row in range(len(self._records))], pa.string())
 
 
 Column: TypeAlias = Callable[[_Rows], pa.Array]
@@ -192,6 +211,5 @@ _COLUMNS: Final[dict[str, Column]] = {
     "reconsumeTimes": lambda rows: rows._number("reconsume_times", np.int32),
     PROPERTIES: lambda rows: texts.property_maps(rows._raw_properties()),
     BODY: _Rows._bodies,
-    # A record that was read is not damaged; the store source adds rows for those that were not.
-    DAMAGE: lambda rows: pa.nulls(len(rows._records), pa.string()),
+    DAMAGE: _Rows._damage,
 }

@@ -102,6 +102,13 @@ def wanted(schema: StructType, *, besides: Sequence[str] = ()) -> Wanted:
     return Wanted(tuple(names), pa.schema(fields))
 
 
+def with_columns(asked: Wanted, *names: str) -> Wanted:
+    """Returns what asks for these columns, too."""
+    more = [name for name in names if name not in asked]
+    fields = [*asked.arrow, *(pa.field(name, _ARROW_TYPES[name]) for name in more)]
+    return Wanted((*asked.names, *more), pa.schema(fields))
+
+
 def wanted_columns(*names: str) -> Wanted:
     """Returns what asks for these columns."""
     return Wanted(names, pa.schema([pa.field(name, _ARROW_TYPES[name]) for name in names]))
