@@ -29,8 +29,16 @@ class Tripwire:
         self._action = action
         self._left = nth
         self.is_sprung = threading.Event()
+        self.failure: BaseException | None = None
         for broker in cluster.brokers.values():
             self._watch(broker.store.reader)
+
+    def _spring(self) -> None:
+        try:
+            self._action()
+        except BaseException as error:
+            self.failure = error
+        self.is_sprung.set()
 
     def _watch(self, reader: object) -> None:
         get = reader.get  # type: ignore[attr-defined]
@@ -38,8 +46,7 @@ class Tripwire:
         def watched(*args: object, **keywords: object) -> Got:
             self._left -= 1
             if self._left == 0:
-                self._action()
-                self.is_sprung.set()
+                self._spring()
             return get(*args, **keywords)  # type: ignore[no-any-return]
 
         reader.get = watched  # type: ignore[attr-defined]
@@ -95,31 +102,38 @@ def test_ten_drivers_killed_in_mid_batch_make_no_difference(spark: SparkSession,
 
 
 def _workers() -> list[int]:
-    """Returns the processes in which Spark runs tasks: those that its daemon has forked."""
-    daemons, found = set(), []
+    """Returns the processes in which this test's Spark runs tasks: those that its daemon has forked."""
+    parents, daemons = {}, set()
     for path in Path("/proc").glob("[0-9]*"):
         try:
             command = (path / "cmdline").read_bytes().split(b"\0")
-            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[int(path.name)] = int((path / "stat").read_bytes().rpartition(b")")[2].split()[1])
         except OSError:
             continue
         if b"pyspark.daemon" in command and b"pyspark.worker" in command:
             daemons.add(int(path.name))
-            found.append((int(path.name), parent))
-    return [process_id for process_id, parent in found if parent in daemons]
+
+    def is_ours(process_id: int) -> bool:
+        while process_id in parents and process_id != os.getpid():
+            process_id = parents[process_id]
+        return process_id == os.getpid()
+
+    return [process_id for process_id in daemons if parents[process_id] in daemons and is_ours(process_id)]
 
 
 def _kill_workers() -> None:
-    for process_id in _workers():
+    workers = _workers()
+    assert workers
+    for process_id in workers:
         os.kill(process_id, signal.SIGKILL)
 
 
 def _with_workers_killed(spark: SparkSession, cluster: Brokers, directory: Path, nth: list[int]) -> None:
     for pulls in nth:
         wire = Tripwire(cluster, _kill_workers, pulls)
-        with pytest.raises(PySparkException):
+        with pytest.raises(PySparkException, match="crashed"):
             archive(spark, cluster.namesrv_addr, "orders", directory, LIMIT)
-        assert wire.is_sprung.is_set()
+        assert (wire.is_sprung.is_set(), wire.failure) == (True, None)
     archive(spark, cluster.namesrv_addr, "orders", directory, LIMIT)
 
 

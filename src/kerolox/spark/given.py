@@ -73,7 +73,7 @@ class Given:
 
         return self._parsed(names, parse, "milliseconds, or a duration such as 30s, 15m or 1h", None)
 
-    def json(self, name: str, example: str) -> Any:
+    def json(self, name: str, wanted: str) -> Any:
         """Returns what a JSON object says."""
 
         def parse(text: str) -> Any:
@@ -82,7 +82,7 @@ class Given:
                 raise ValueError
             return value
 
-        return self._parsed((name,), parse, f"JSON such as {example}", None)
+        return self._parsed((name,), parse, wanted, None)
 
     def _parsed(self, names: tuple[str, ...], parse: Callable[[str], T], wanted: str, default: T) -> T:
         value = self.text(*names)

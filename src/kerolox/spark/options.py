@@ -12,6 +12,7 @@ from kerolox.filters.sql92 import compile_expression
 from kerolox.spark.connecting import Connect, connect_of
 from kerolox.spark.given import Given, OptionError
 from kerolox.spark.offsets import EARLIEST, LATEST, Offsets, check_times, from_json, queues_from_json
+from kerolox.spark.values import VALUE_OPTIONS
 from kerolox.wire.bodies.queues import MessageQueue
 
 # Whoever gives no group pulls as the tools do, which every broker knows.
@@ -120,10 +121,6 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
     return read
 
 
-# They are checked by those who make values.
-VALUE_OPTIONS: Final = ("valueFormat", "valueSchema")
-
-
 def _check_kind(given: Given, *, is_stream: bool) -> None:
     given.refuse({"path": "is not known here: name topics with option subscribe, and use load() without a path"})
     if is_stream:
@@ -134,7 +131,7 @@ def _check_kind(given: Given, *, is_stream: bool) -> None:
 
 def _selected(given: Given) -> tuple[tuple[str, ...], str | None, tuple[MessageQueue, ...] | None]:
     subscribe, pattern = given.text("subscribe"), given.text("subscribePattern")
-    assign = given.json("assign", _ASSIGN_EXAMPLE)
+    assign = given.json("assign", f"JSON such as {_ASSIGN_EXAMPLE}")
     if given.at_most_one("subscribe", "subscribePattern", "assign") is None:
         raise OptionError("no topic is named: give exactly one of the options subscribe, subscribePattern and assign")
     if pattern is not None:
@@ -218,7 +215,7 @@ def _end(given: Given) -> Edge:
 
 def _edge(given: Given, which: str, default: int, otherwise: int | None) -> Edge:
     time = given.count(f"{which}Timestamp", at_least=0)
-    times = given.json(f"{which}OffsetsByTimestamp", _TIMES_EXAMPLE)
+    times = given.json(f"{which}OffsetsByTimestamp", f"JSON such as {_TIMES_EXAMPLE}")
     name = f"{which}Offsets"
     text = given.text(name)
     if time is not None:

@@ -13,12 +13,14 @@ from pyspark.sql.types import StructType
 from kerolox.spark import streams
 from kerolox.spark.cluster import Cluster
 from kerolox.spark.edges import all_of, check_all_there, queues_of, resolved
+from kerolox.spark.given import Given
 from kerolox.spark.offsets import QueueRange, range_of
 from kerolox.spark.options import ReadOptions, read_options
 from kerolox.spark.planning import partitions_of
 from kerolox.spark.pushing import Narrowing, narrowing_of
-from kerolox.spark.schema import columns, wanted
-from kerolox.spark.tasks import Ranges, Reading, only_of
+from kerolox.spark.schema import columns
+from kerolox.spark.tasks import Ranges, Reading, reading_of
+from kerolox.spark.values import value_format_of, with_value_columns
 
 # Spark runs this module where it asks a source which filters it takes, and only if it is allowed to ask.
 _ASKING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -32,18 +34,16 @@ class RocketMQ(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        is_included = self.options.get("includeProperties", "false").strip().lower() == "true"
-        return columns(include_properties=is_included)
+        is_included = Given(self.options).flag("includeProperties", default=False)
+        return with_value_columns(columns(include_properties=is_included), value_format_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = read_options(self.options, is_stream=False)
-        reading = Reading(options, wanted(schema), only_of(options))
+        reading = reading_of(read_options(self.options, is_stream=False), schema)
         # A reader that takes filters makes every query fail for whom that is switched off.
         return FilteringReader(reading) if _ASKING in sys.modules else BatchReader(reading)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        options = read_options(self.options, is_stream=True)
-        return streams.reader(Reading(options, wanted(schema), only_of(options)))
+        return streams.reader(reading_of(read_options(self.options, is_stream=True), schema))
 
 
 class BatchReader(DataSourceReader):

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
 
 from kerolox.spark.cluster import Cluster
 from kerolox.spark.decoding import Batcher, Only, Origin
 from kerolox.spark.offsets import QueueRange
 from kerolox.spark.options import ReadOptions
 from kerolox.spark.pulling import Puller
-from kerolox.spark.schema import Wanted
+from kerolox.spark.values import Values, value_format_of
 
 
 class Ranges(InputPartition):
@@ -28,7 +29,7 @@ class Reading:
     """All that a task must know beside its partition; it is pickled with it."""
 
     options: ReadOptions
-    wanted: Wanted
+    values: Values
     only: Only = field(default_factory=Only)
 
     def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -38,14 +39,20 @@ class Reading:
             return
         options = self.options
         puller = Puller(options, Cluster(options.connect, options.pull_group).address, partition.addresses)
-        batcher = Batcher(self.wanted, only=self.only)
+        batcher = Batcher(self.values.wanted, only=self.only)
+        add_values = self.values.add
         try:
             for part in partition.value:
                 for records, start, end in puller.read(part):
-                    yield from batcher.add(records, Origin(part.broker_name, start, end))
-            yield from batcher.rest()
+                    yield from map(add_values, batcher.add(records, Origin(part.broker_name, start, end)))
+            yield from map(add_values, batcher.rest())
         finally:
             puller.close()
+
+
+def reading_of(options: ReadOptions, schema: StructType) -> Reading:
+    """Returns what reads the columns of a schema; ConfigurationError if no message has them."""
+    return Reading(options, Values(value_format_of(options.values), schema), only_of(options))
 
 
 def only_of(options: ReadOptions) -> Only:
