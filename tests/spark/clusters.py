@@ -46,6 +46,7 @@ class Brokers:
             )
         )
         self.wait(self._name_server.__aenter__())
+        self._has_name_server = True
         for name in self._names:
             self.start(name)
         self.admin = AdminClient(namesrv_addr=self.namesrv_addr).__enter__()
@@ -57,7 +58,7 @@ class Brokers:
         self.admin.__exit__(None, None, None)
         for name in list(self.brokers):
             self.stop(name)
-        self.wait(self._name_server.__aexit__())
+        self.stop_name_server()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -77,6 +78,11 @@ class Brokers:
 
     def stop(self, name: str) -> None:
         self.wait(self.brokers.pop(name).__aexit__(None, None, None))
+
+    def stop_name_server(self) -> None:
+        if self._has_name_server:
+            self._has_name_server = False
+            self.wait(self._name_server.__aexit__())
 
     def _broker(self, name: str, settings: dict[str, str]) -> Broker:
         all_settings = Settings()

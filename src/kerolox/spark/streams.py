@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,8 +34,9 @@ log = logging.getLogger(__name__)
 class Horizon:
     """How far one may read now. It lives as long as the query does, in the process that plans for it."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, now: Callable[[], float] = time.monotonic) -> None:
         self._options = options
+        self.now = now
         self.cluster = Cluster(options.connect, options.pull_group)
         # As far as was to be read when a query was told to end there; None if it goes on.
         self.target: Offsets | None = None
@@ -62,7 +63,7 @@ class Horizon:
         if not is_first and not new and not self._is_due(sum(available.values())):
             return None
         taken = self._limited(available, places) if is_limited else available
-        self._last_batch = time.monotonic()
+        self._last_batch = self.now()
         offsets = {queue: offset + taken.get(queue, 0) for queue, offset in places.items()}
         return Place(offsets, new)
 
@@ -116,7 +117,7 @@ class Horizon:
 
     def _check_missing(self, missing: set[MessageQueue], unreachable: set[MessageQueue]) -> None:
         """DataLost if queues have not been there for too long. A broker that starts again is away for a while."""
-        now = time.monotonic()
+        now = self.now()
         self._missing = {queue: self._missing.get(queue, now) for queue in missing - unreachable}
         late = [queue for queue, since in self._missing.items() if (now - since) * 1000 >= self._patience_millis]
         if late and self._options.fail_on_data_loss:
@@ -137,7 +138,7 @@ class Horizon:
         least = self._options.offsets_per_trigger_min
         if least is None or available >= least or self.target is not None:
             return True
-        return (time.monotonic() - self._last_batch) * 1000 >= self._options.trigger_delay_millis
+        return (self.now() - self._last_batch) * 1000 >= self._options.trigger_delay_millis
 
     def _limited(self, available: Offsets, places: Offsets) -> Offsets:
         options = self._options
