@@ -38,13 +38,13 @@ class Brokers:
 
     def __enter__(self) -> "Brokers":
         self._thread.start()
-        self._name_server = NameServer(
-            NamesrvConfig(
-                listen_port=0,
-                kv_config_path=self._directory / "kvConfig.json",
-                config_store_path=self._directory / "namesrv.properties",
-            )
+        config = NamesrvConfig(
+            listen_port=0,
+            kv_config_path=self._directory / "kvConfig.json",
+            config_store_path=self._directory / "namesrv.properties",
         )
+        config.update({key: value for key, value in self._settings.items() if key.startswith("tls.")})
+        self._name_server = NameServer(config)
         self.wait(self._name_server.__aenter__())
         self._has_name_server = True
         for name in self._names:

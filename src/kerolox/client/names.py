@@ -75,7 +75,7 @@ def dlq_topic(group: str) -> str:
 
 def wrap(namespace: str | None, name: str) -> str:
     """Returns the name of a topic or group as brokers know it; the system's own are the same in every namespace."""
-    if not namespace or _is_system(name):
+    if not namespace or is_system(name):
         return name
     prefix, bare = _parted(name)
     return name if bare.startswith(f"{namespace}%") else f"{prefix}{namespace}%{bare}"
@@ -96,7 +96,8 @@ def _parted(name: str) -> tuple[str, str]:
     return "", name
 
 
-def _is_system(name: str) -> bool:
+def is_system(name: str) -> bool:
+    """Whether a topic or group is the system's own."""
     return (
         name in _SYSTEM_TOPICS
         or name in _SYSTEM_GROUPS

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from kerolox.client.loop_thread import LoopThread
+from kerolox.client.names import is_system
 from kerolox.client.routes import TopicRoute
 from kerolox.client.session import Session
 from kerolox.codes import ResponseCode
@@ -79,7 +80,7 @@ class Cluster:
             topic
             for topic in topics
             if matches(topic)
-            and not topic.startswith(("rmq_sys_", "RMQ_SYS_", "SCHEDULE_TOPIC_XXXX"))
+            and not is_system(topic)
             and (pattern.startswith("%") or not topic.startswith("%"))
         )
 

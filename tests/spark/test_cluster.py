@@ -1,0 +1,127 @@
+"""What the driver asks of real brokers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kerolox.errors import ConfigurationError, ConnectFailed, RemotingError
+from kerolox.spark.cluster import Cluster
+from kerolox.spark.connecting import Connect
+from kerolox.spark.offsets import range_of
+from kerolox.spark.options import TOOLS_GROUP
+from kerolox.wire.bodies.queues import MessageQueue
+from tests.spark.clusters import Brokers, numbered
+
+Q0, Q1 = MessageQueue("broker-a", 0, "orders"), MessageQueue("broker-a", 1, "orders")
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    with Brokers(tmp_path_factory.mktemp("cluster")) as brokers:
+        brokers.create("orders", 2)
+        brokers.send("orders", *numbered(5))
+        yield brokers
+
+
+@pytest.fixture
+def cluster(brokers: Brokers) -> Cluster:
+    cluster = Cluster(Connect(name_servers=brokers.namesrv_addr), TOOLS_GROUP)
+    cluster.routes(["orders", "nothing"])
+    return cluster
+
+
+def test_queues_say_where_they_begin_and_end(cluster: Cluster) -> None:
+    assert (cluster.begins([Q0, Q1]).offsets, cluster.ends([Q0, Q1]).offsets) == ({Q0: 0, Q1: 0}, {Q0: 5, Q1: 0})
+
+
+def test_a_topic_that_nobody_knows_has_no_route(cluster: Cluster) -> None:
+    assert list(cluster.routes(["orders", "nothing"])) == ["orders"]
+
+
+def test_times_lead_to_offsets_and_beyond_the_last_to_the_end(cluster: Cluster, brokers: Brokers) -> None:
+    reader = brokers.brokers["broker-a"].store.reader
+    first, last = (reader.store_time("orders", 0, offset) for offset in (0, 4))
+
+    def at(millis: int) -> int:
+        return cluster.at({Q0: millis}, {Q0: 5}).offsets[Q0]
+
+    assert (at(0), at(first), at(last + 1)) == (0, 0, 5)
+
+
+def test_brokers_that_name_the_last_message_for_a_later_time_are_understood(
+    cluster: Cluster, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 4.x do."""
+    monkeypatch.setattr(brokers.brokers["broker-a"].store.reader, "offset_at", lambda *_: 4)
+    last = brokers.brokers["broker-a"].store.reader.store_time("orders", 0, 4)
+
+    assert cluster.at({Q0: last}, {Q0: 5}).offsets == {Q0: 4}
+    assert cluster.at({Q0: last + 1}, {Q0: 5}).offsets == {Q0: 5}
+
+
+def test_a_group_has_offsets_where_it_has_committed(cluster: Cluster, brokers: Brokers) -> None:
+    brokers.admin.groups.create("shop")
+
+    assert cluster.commit("shop", {Q0: 3}) == {Q0: 3}
+
+    assert cluster.committed("shop", [Q0, Q1]).offsets == {Q0: 3}
+
+
+def test_what_cannot_be_told_is_left_out(cluster: Cluster) -> None:
+    assert cluster.commit("nobody", {Q0: 3}) == {}
+
+
+def test_messages_are_measured(cluster: Cluster, brokers: Brokers) -> None:
+    sizes = cluster.mean_sizes({Q0: 0, Q1: 0})
+
+    record = brokers.brokers["broker-a"].store.reader.get("orders", 0, 0, count_max=1).size
+    assert sizes == {Q0: pytest.approx(record, abs=2), Q1: 1024}
+
+
+def test_patterns_match_whole_names_and_none_of_the_system(cluster: Cluster, brokers: Brokers) -> None:
+    assert cluster.topics_like(".*") == ["orders"]
+    assert cluster.topics_like("order") == []
+    brokers.admin.topics.create("%DLQ%shop", write_queues=1, read_queues=1)
+    assert cluster.topics_like("%DLQ%.*") == ["%DLQ%shop"]
+    assert cluster.topics_like(".*shop") == []
+
+
+def test_addresses_are_those_of_masters(cluster: Cluster, brokers: Brokers) -> None:
+    address = brokers.brokers["broker-a"].address
+
+    assert cluster.addresses() == {"broker-a": address}
+    assert cluster.address(range_of(Q0, 0, 1)) == address
+    assert cluster.address(range_of(MessageQueue("broker-a", 9, "orders"), 0, 1)) is None
+    assert cluster.address(range_of(MessageQueue("broker-a", 0, "nothing"), 0, 1)) is None
+
+
+def test_a_broker_that_does_not_answer_fails_for_its_own_queues_only(tmp_path: Path) -> None:
+    with Brokers(tmp_path, "broker-a", "broker-b") as brokers:
+        brokers.create("orders", 1)
+        cluster = Cluster(Connect(name_servers=brokers.namesrv_addr), TOOLS_GROUP)
+        cluster.routes(["orders"])
+        brokers.stop("broker-b")
+
+        found = cluster.ends([Q0, MessageQueue("broker-b", 0, "orders")])
+
+        assert found.offsets == {Q0: 0}
+        assert [type(error) for error in found.failed.values()] == [ConnectFailed]
+
+
+def test_a_question_is_asked_again_until_it_is_answered_or_time_is_over() -> None:
+    answers: list[int | Exception] = [RemotingError("not yet"), 7]
+
+    def ask() -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert Cluster(Connect(name_servers="a:1"), "").patiently(ask, "offsets") == 7
+    answers += [RemotingError("not in time")]
+    with pytest.raises(RemotingError, match="not in time"):
+        Cluster(Connect(name_servers="a:1", retry_millis=0), "").patiently(ask, "offsets")
+    answers += [ConfigurationError("never")]
+    with pytest.raises(ConfigurationError, match="never"):
+        Cluster(Connect(name_servers="a:1"), "").patiently(ask, "offsets")
