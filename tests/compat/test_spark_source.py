@@ -1,0 +1,108 @@
+"""Topics of Apache's brokers as tables: what the driver plans and the tasks read, of batches and streams."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from kerolox.admin.sync import AdminClient
+from kerolox.client import Message, MessageQueue
+from kerolox.client.sync import Producer
+from tests.apache import VERSIONS, servers
+from tests.apache.requirements import require_java
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
+
+pytest.importorskip("pyspark", reason="kerolox[spark] is not installed")
+
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from kerolox.spark.options import read_options
+from kerolox.spark.schema import columns
+from kerolox.spark.source import BatchReader
+from kerolox.spark.streams import LimitedStreamReader
+from kerolox.spark.tasks import Reading, reading_of
+
+COUNT = 3000
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def namesrv_addr(request: pytest.FixtureRequest) -> Iterator[str]:
+    require_java()
+    with ExitStack() as stack:
+        address = stack.enter_context(servers.name_server(request.param)).address
+        stack.enter_context(servers.broker(request.param, address, properties={"enablePropertyFilter": "true"}))
+        admin = stack.enter_context(AdminClient(namesrv_addr=address, timeout_seconds=30))
+        admin.topics.create("orders", read_queues=2, write_queues=2)
+        producer = stack.enter_context(Producer("tests", namesrv_addr=address, send_timeout_seconds=60))
+        for first in range(0, COUNT, 100):
+            messages = [
+                Message(
+                    "orders", b"%d" % number, tag="even" if number % 2 == 0 else "odd", properties={"n": str(number)}
+                )
+                for number in range(first, first + 100)
+            ]
+            producer.send(messages, queue=MessageQueue("broker-a", first // 100 % 2, "orders"))
+        yield address
+
+
+def _reading(address: str, *, is_stream: bool = False, **options: str) -> Reading:
+    given = {"nameServer": address, "subscribe": "orders", "startingOffsets": "earliest", **options}
+    return reading_of(read_options(given, is_stream=is_stream), columns())
+
+
+def _numbers(reader: Any, partitions: Any) -> list[int]:
+    found: list[int] = []
+    for partition in pickle.loads(pickle.dumps(partitions)):
+        for batch in reader.read(partition):
+            found += map(int, batch.column("body").to_pylist())
+    return sorted(found)
+
+
+def _batch(address: str, **options: str) -> list[int]:
+    reader = BatchReader(_reading(address, **options))
+    return _numbers(reader, reader.partitions())
+
+
+def test_all_is_read_though_an_answer_has_32_messages_at_most(namesrv_addr: str) -> None:
+    assert _batch(namesrv_addr) == list(range(COUNT))
+    assert _batch(namesrv_addr, maxRecordsPerPartition="333") == list(range(COUNT))
+
+
+def test_tags_and_sql_are_judged_by_the_broker(namesrv_addr: str) -> None:
+    assert _batch(namesrv_addr, tags="odd") == list(range(1, COUNT, 2))
+    assert _batch(namesrv_addr, sql="n BETWEEN 100 AND 104") == [100, 101, 102, 103, 104]
+
+
+def test_a_group_and_times_say_where_to_begin(namesrv_addr: str) -> None:
+    with AdminClient(namesrv_addr=namesrv_addr, timeout_seconds=30) as admin:
+        admin.groups.create("shop")
+        for queue_id in range(2):
+            admin.offsets.commit("shop", MessageQueue("broker-a", queue_id, "orders"), COUNT // 2 - 5)
+
+    assert len(_batch(namesrv_addr, startingOffsets="latest", startingGroup="shop")) == 10
+    far = {"startingTimestamp": "4000000000000", "startingOffsetsByTimestampStrategy": "latest"}
+    reader = BatchReader(
+        reading_of(read_options({"nameServer": namesrv_addr, "subscribe": "orders", **far}, is_stream=False), columns())
+    )
+    assert reader.partitions() == []
+
+
+def test_a_stream_goes_through_a_topic_in_limited_batches_and_tells_how_far_it_is(namesrv_addr: str) -> None:
+    options = {"maxOffsetsPerTrigger": "1000", "groupId": "spark"}
+    reader = LimitedStreamReader(_reading(namesrv_addr, is_stream=True, **options))
+    reader.prepareForTriggerAvailableNow()
+    place: dict[str, Any] = {}
+    batches = []
+    while (end := reader.latestOffset(place, ReadMaxRows(1000))) != place:
+        batches.append(_numbers(reader, reader.partitions(place, end)))
+        place = end
+
+    assert [len(batch) for batch in batches] == [1000] * 3
+    assert sorted(number for batch in batches for number in batch) == list(range(COUNT))
+    with AdminClient(namesrv_addr=namesrv_addr, timeout_seconds=30) as admin:
+        assert admin.offsets.progress("spark", "orders").lag == 0
