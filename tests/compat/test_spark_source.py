@@ -8,24 +8,20 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from kerolox.admin.sync import AdminClient
 from kerolox.client import Message, MessageQueue
 from kerolox.client.sync import Producer
-from tests.apache import VERSIONS, servers
-from tests.apache.requirements import require_java
-
-pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
-
-pytest.importorskip("pyspark", reason="kerolox[spark] is not installed")
-
-from pyspark.sql.streaming.datasource import ReadMaxRows
-
 from kerolox.spark.options import read_options
 from kerolox.spark.schema import columns
 from kerolox.spark.source import BatchReader
 from kerolox.spark.streams import LimitedStreamReader
 from kerolox.spark.tasks import Reading, reading_of
+from tests.apache import VERSIONS, servers
+from tests.apache.requirements import require_java
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
 
 COUNT = 3000
 
@@ -48,6 +44,11 @@ def namesrv_addr(request: pytest.FixtureRequest) -> Iterator[str]:
             ]
             producer.send(messages, queue=MessageQueue("broker-a", first // 100 % 2, "orders"))
         yield address
+
+
+def _message(number: int) -> Message:
+    tag = "even" if number % 2 == 0 else "odd"
+    return Message("orders", b"%d" % number, tag=tag, properties={"n": str(number)})
 
 
 def _reading(address: str, *, is_stream: bool = False, **options: str) -> Reading:

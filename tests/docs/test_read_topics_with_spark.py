@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="kerolox[spark] is not installed")
-
 from kerolox.spark.given import Given
 from kerolox.spark.options import read_options
 from kerolox.spark.schema import columns

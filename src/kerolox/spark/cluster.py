@@ -79,9 +79,7 @@ class Cluster:
         return sorted(
             topic
             for topic in topics
-            if matches(topic)
-            and not is_system(topic)
-            and (pattern.startswith("%") or not topic.startswith("%"))
+            if matches(topic) and not is_system(topic) and (pattern.startswith("%") or not topic.startswith("%"))
         )
 
     def _topics(self, request: Request[Any]) -> list[str]:
