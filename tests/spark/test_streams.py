@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,26 @@ def test_a_query_that_is_to_end_takes_what_was_there_when_it_began(shared: Broke
 
     spans = zip([{}, *places[:-1]], places, strict=True)
     assert [_bodies(reader, start, end) for start, end in spans] == [numbered(5)[:3], numbered(5)[3:]]
+
+
+def test_a_query_that_is_to_end_waits_for_a_broker_that_is_away(tmp_path: Path) -> None:
+    with Brokers(tmp_path, "broker-a", "broker-b") as cluster:
+        cluster.create("orders", 1)
+        first = _reader(cluster, "orders").latestOffset({}, ALL)
+        cluster.send("orders", b"new", broker="broker-b")
+        cluster.stop("broker-b")
+        impatient, patient = (_reader(cluster, "orders", retryTimeout=text) for text in ("1ms", "1m"))
+
+        impatient.prepareForTriggerAvailableNow()
+        with pytest.raises(DataLost, match="nobody has orders broker-b 0"):
+            impatient.latestOffset(_again(first), ALL)
+        patient.prepareForTriggerAvailableNow()
+        back = threading.Timer(0.2, cluster.start, ["broker-b"])
+        back.start()
+        end = patient.latestOffset(_again(first), ALL)
+        back.join()
+
+        assert _bodies(patient, first, end) == [b"new"]
 
 
 def test_how_far_a_query_has_come_is_told_for_its_group(shared: Brokers) -> None:

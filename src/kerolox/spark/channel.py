@@ -6,7 +6,7 @@ An event loop would copy megabytes three times on their way here, and hand them 
 import socket
 import ssl
 import struct
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from kerolox.auth.signing import signed
 from kerolox.client.calls import LANGUAGE
@@ -17,9 +17,6 @@ from kerolox.spark.connecting import Connect
 from kerolox.wire.command import ANSWER_BIT, JSON, Command, decode, encode
 from kerolox.wire.frames import FRAME_SIZE_MAX, PREFIX
 from kerolox.wire.header import Request
-
-# Room for an answer that comes while the one before it is taken apart.
-_RECEIVE_BUFFER_SIZE: Final = 4 * 1024 * 1024
 
 
 class Head(NamedTuple):
@@ -120,7 +117,6 @@ def _connected(address: str, connect: Connect) -> socket.socket:
         raise ConnectFailed(f"cannot connect to {address}: {error}") from error
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_SIZE)
         context = connect.tls_context()
         return plain if context is None else context.wrap_socket(plain, server_hostname=host)
     except OSError as error:

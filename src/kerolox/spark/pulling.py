@@ -184,6 +184,7 @@ class _Reading:
         self.offset = part.start
         # How many messages come at a time from a broker that gives less than it is asked for, once that is known.
         self._step: int | None = None
+        self._size_max = 1
 
     @property
     def is_done(self) -> bool:
@@ -208,7 +209,7 @@ class _Reading:
             after = self._judged(command, self.offset)
             is_little = after - self.offset < count and size < options.pull_bytes // 2 and after < end
             if is_little and options.tags is None and options.sql is None:
-                self._step = after - self.offset
+                self._step, self._size_max = after - self.offset, max(size, 1)
             elif after < end:
                 count = self._ask(channel, after, end)[1]
             records = channel.body(size)
@@ -220,10 +221,10 @@ class _Reading:
     def _ahead(self, channel: Channel, step: int) -> Iterator[Chunk]:
         """Has many small pulls under way at the same time, each for what one is likely to bring."""
         end = self.part.end
-        step_max, size_max, next_offset = step, 1, self.offset
+        step_max, next_offset = step, self.offset
         pulls: deque[_Pull] = deque()
         while not self.is_done:
-            while next_offset < end and len(pulls) < max(2, min(_PULLS_MAX, _BYTES_AHEAD_MAX // size_max)):
+            while next_offset < end and len(pulls) < max(2, min(_PULLS_MAX, _BYTES_AHEAD_MAX // self._size_max)):
                 stop = min(next_offset + step, end)
                 pulls.append(_Pull(next_offset, stop, self._ask(channel, next_offset, stop)[0]))
                 next_offset = stop
@@ -233,7 +234,7 @@ class _Reading:
             # What it brought beyond its end comes again with the next.
             chunk = Chunk(records, pull.offset, pull.end)
             self.offset = min(after, pull.end)
-            size_max = max(size_max, len(records))
+            self._size_max = max(self._size_max, len(records))
             if after < pull.end:
                 # The rest of what it asked for comes before what was asked for after it.
                 step = max(after - pull.offset, 1)

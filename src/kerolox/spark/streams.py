@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from kerolox.errors import KeroloxError
+from kerolox.errors import ConnectFailed, KeroloxError
 from kerolox.spark.cluster import Cluster
 from kerolox.spark.connecting import release_sessions
 from kerolox.spark.edges import all_of, check_all_there, queues_of, resolved
@@ -73,10 +73,12 @@ class Horizon:
         check_all_there(self._options, queues)
         firsts, ends = all_of(self.cluster.begins(queues)), all_of(self.cluster.ends(queues))
         self.ends = ends
-        return resolved(self.cluster, self._options.start, firsts, ends), self._aimed(ends)
+        starts, aimed = resolved(self.cluster, self._options.start, firsts, ends), self._aimed(ends)
+        return {queue: starts[queue] for queue in aimed}, aimed
 
     def _next(self, start: Place) -> tuple[Offsets, Offsets]:
         """Returns where queues begin that were not there before, and where all end that can be asked."""
+        self._wait_for_all(start)
         try:
             queues = queues_of(self.cluster, self._options)
         except KeroloxError as error:
@@ -95,6 +97,28 @@ class Horizon:
         self._check_missing((set(start.offsets) - queues) | short, set(ends.failed))
         aimed = self._aimed(known)
         return {queue: firsts.offsets[queue] for queue in aimed if queue not in start.offsets}, aimed
+
+    def _wait_for_all(self, start: Place) -> None:
+        """Has a query that is to end wait for queues that are away: without them it would seem to be done."""
+        if self.target is None or not self._options.fail_on_data_loss or set(start.offsets) <= set(self.target):
+            return
+
+        def found() -> Offsets:
+            queues = queues_of(self.cluster, self._options)
+            gone = set(start.offsets) - queues
+            if gone:
+                raise ConnectFailed(f"nobody has {listed(gone)}")
+            return all_of(self.cluster.ends(queues))
+
+        try:
+            ends = self.cluster.patiently(found, "ends of queues")
+        except ConnectFailed as error:
+            raise DataLost(
+                f"{error}, for {self._patience_millis} ms. If that was meant, set option failOnDataLoss to false; if "
+                "its broker takes longer, make retryTimeout longer"
+            ) from error
+        assert self.target is not None
+        self.target = ends | self.target
 
     def _queues(self) -> set[MessageQueue]:
         return self.cluster.patiently(lambda: queues_of(self.cluster, self._options), "queues")
