@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -205,6 +206,50 @@ def test_pulls_are_as_large_as_they_are_told_to_be(spark: SparkSession, cluster:
     frame = _read(spark, cluster, subscribe="orders", rocketmq__consumerPullTimeoutMillis=5000, **options)
 
     assert _bodies(frame) == _all()
+
+
+def test_bodies_become_values_and_those_that_are_none_keep_their_row(spark: SparkSession, cluster: Brokers) -> None:
+    cluster.create("values", 1, "broker-a")
+    cluster.send("values", b'{"id": 7}', b"no json")
+
+    rows = _read(spark, cluster, subscribe="values", valueFormat="json", valueSchema="id BIGINT").collect()
+
+    assert [row.value and row.value.id for row in rows] == [7, None]
+    assert [row.valueError is None for row in rows] == [True, False]
+    assert [bytes(row.body) for row in rows] == [b'{"id": 7}', b"no json"]
+
+
+def test_brokers_are_read_with_tls_a_key_and_what_else_rocketmq_knows(spark: SparkSession, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    trust, own = tmp_path / "ca.pem", tmp_path / "own.pem"
+    authority.cert_pem.write_to_path(str(trust))
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(own))
+    files = {
+        "tls.server.certPath": str(own),
+        "tls.server.keyPath": str(own),
+        "tls.server.trustCertPath": str(trust),
+        "tls.server.need.client.auth": "require",
+    }
+    options = {
+        "tls": True,
+        "tlsTrustCertPath": str(trust),
+        "tlsCertPath": str(own),
+        "tlsKeyPath": str(own),
+        "accessKey": "me",
+        "secretKey": "secret",
+        "securityToken": "token",
+        "retryTimeout": "20s",
+        "rocketmq__instanceName": "spark",
+        "rocketmq__clientIP": "127.0.0.1",
+        "rocketmq__unitName": "unit",
+        "rocketmq__connectTimeoutMillis": 9000,
+        "rocketmq__mqClientApiTimeout": 9000,
+    }
+    with Brokers(tmp_path, **files) as cluster:
+        cluster.create("orders", 1)
+        cluster.send("orders", b"secret")
+
+        assert _bodies(_read(spark, cluster, subscribe="orders", **options)) == [b"secret"]
 
 
 @pytest.mark.parametrize(

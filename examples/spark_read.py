@@ -1,0 +1,39 @@
+"""A topic as a Spark table: orders are sent, and summed up by tag. It needs `pip install 'kerolox[spark]'`."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from kerolox.client import Message, Producer
+from kerolox.spark import prepare
+from kerolox.testing import Cluster
+
+
+def summed(name_server: str) -> list[tuple[str, int, float]]:
+    """Returns for each tag how many orders there are, and what they cost together."""
+    prepare()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
+    orders = spark.read.format("rocketmq").options(
+        nameServer=name_server, subscribe="orders", valueFormat="json", valueSchema="price DOUBLE"
+    )
+    table = orders.load().groupBy("tags").agg({"*": "count", "value.price": "sum"}).orderBy("tags")
+    rows = [(tag, count, price) for tag, price, count in table.select("tags", "sum(value.price)", "count(1)").collect()]
+    spark.stop()
+    return rows
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        async with Cluster(Path(directory)) as cluster:
+            async with Producer("shop", namesrv_addr=cluster.namesrv_addr) as producer:
+                for number in range(100):
+                    tag = "paid" if number % 4 else "open"
+                    await producer.send(Message("orders", b'{"price": %d}' % number, tag=tag))
+            for tag, count, price in await asyncio.to_thread(summed, cluster.namesrv_addr):
+                print(f"{count} orders are {tag}, worth {price:.2f}")
+
+
+asyncio.run(main())
