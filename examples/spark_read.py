@@ -13,14 +13,15 @@ def summed(name_server: str) -> list[tuple[str, int, float]]:
     """Returns for each tag how many orders there are, and what they cost together."""
     prepare()
     from pyspark.sql import SparkSession
+    from pyspark.sql.functions import expr
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
     orders = spark.read.format("rocketmq").options(
         nameServer=name_server, subscribe="orders", valueFormat="json", valueSchema="price DOUBLE"
     )
-    table = orders.load().groupBy("tags").agg({"*": "count", "value.price": "sum"}).orderBy("tags")
-    rows = [(tag, count, price) for tag, price, count in table.select("tags", "sum(value.price)", "count(1)").collect()]
+    table = orders.load().groupBy("tags").agg(expr("count(*) AS orders"), expr("sum(value.price) AS price"))
+    rows = [(row.tags, row.orders, row.price) for row in table.orderBy("tags").collect()]
     spark.stop()
     return rows
 

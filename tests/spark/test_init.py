@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-from pyspark.sql import SparkSession
-
 
 def test_importing_clients_and_the_package_itself_imports_no_spark() -> None:
     program = (
@@ -15,7 +13,3 @@ def test_importing_clients_and_the_package_itself_imports_no_spark() -> None:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert ran.stdout == "[]\n"
-
-
-def test_smoke(spark: SparkSession) -> None:
-    assert spark.range(3).count() == 3
