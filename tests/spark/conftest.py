@@ -40,6 +40,13 @@ def environment() -> dict[str, str]:
     return environ
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives tests with Spark more time: one that is interrupted leaves the session of all others unusable."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from pyspark.sql import SparkSession
