@@ -1,0 +1,115 @@
+"""Reads ranges of a commit log: blocks of records that were verified, and what is damaged between them."""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from kerolox.message.message import CRC_MASK
+from kerolox.message.peek import SECTOR_SIZE, Peek, is_torn
+from kerolox.spark.fields import RECORD_SIZE_MIN, Fields, Longs, Mask, NoRecord, fields, host_kinds
+from kerolox.spark.rows import Block, Origin
+from kerolox.spark.store_ranges import LogRange
+from kerolox.spark.texts import cut
+from kerolox.store.log.scan import Damage, Scan
+from kerolox.store.log.segments import Segments
+
+_CHUNK_SIZE: Final = 4 * 1024 * 1024
+_ROWS_MAX: Final = 4096
+_unpack_size = struct.Struct(">I").unpack_from
+
+
+def blocks(
+    log: Segments, place: LogRange, origin: Origin, *, is_verified: bool = True, chunk_size: int = _CHUNK_SIZE
+) -> Iterator[Block | Damage]:
+    """Yields the records of a range, as many at a time as are worth a batch, and the ranges that hold none.
+
+    A record counts if it says itself that it lies where it does, its parts are as long as it is, and, unless it is
+    not to be verified, its body has its checksum.
+    """
+    offset = place.start
+    scan = Scan(log)
+    while offset < place.end:
+        data = log.read(offset, min(chunk_size, place.end - offset))
+        starts, ends = _walk(data)
+        good = _good(data, starts, ends, offset, is_verified=is_verified)
+        if good:
+            yield _block(data[: ends[good - 1]], starts[:good], ends[:good], origin)
+            offset += int(ends[good - 1])
+            continue
+        # It is longer than what was read, or unusual, or none: who trusts nothing decides.
+        found = scan.record_at(offset)
+        if found is None:
+            return
+        if isinstance(found, Peek):
+            data = log.read(offset, found.size)
+            yield _block(data, np.zeros(1, np.int64), np.array([found.size], np.int64), origin)
+            offset += found.size
+            continue
+        run = next(iter(Scan(log).runs(offset)), None)
+        following = place.end if run is None else min(run[0].physical_offset, place.end)
+        yield Damage(offset, following, found)
+        offset = following
+
+
+def _block(data: bytes, starts: Longs, ends: Longs, origin: Origin) -> Block:
+    return Block(data, starts, ends, [origin], np.zeros(len(starts), np.int64))
+
+
+def _walk(data: bytes) -> tuple[Longs, Longs]:
+    """Returns where the records that are whole begin and end, as far as sizes tell."""
+    starts: list[int] = []
+    at, last = 0, len(data) - RECORD_SIZE_MIN
+    while at <= last and len(starts) < _ROWS_MAX:
+        size = _unpack_size(data, at)[0]
+        if size < RECORD_SIZE_MIN or at + size > len(data):
+            break
+        starts.append(at)
+        at += size
+    bounds = np.array([*starts, at], np.int64)
+    return bounds[:-1], bounds[1:]
+
+
+def _good(data: bytes, starts: Longs, ends: Longs, offset: int, *, is_verified: bool) -> int:
+    """Returns how many of the records there is nothing to say against, up to the first of another kind."""
+    if not len(starts):
+        return 0
+    kinds = host_kinds(data, starts)
+    count = _first(kinds != kinds[0], len(starts))
+    records: Fields | None = None
+    while records is None and count:
+        try:
+            records = fields(data, starts[:count], ends[:count], int(kinds[0]))
+        except NoRecord as error:
+            count = error.number
+    if records is None:
+        return 0
+    said = records.heads["physical_offset"]
+    count = _first((said != starts[:count] + offset) | _are_torn(data, records, offset), count)
+    return _first_wrong_crc(data, records, count) if is_verified else count
+
+
+def _first(mask: Mask, otherwise: int) -> int:
+    return int(mask.argmax()) if mask.any() else otherwise
+
+
+def _are_torn(data: bytes, records: Fields, offset: int) -> Mask:
+    """Returns which records have zeros where text should be: no checksum covers what follows the body."""
+    octets = np.frombuffer(data, np.uint8)
+    starts, ends = records.properties_starts, records.ends
+    mask: Mask = (octets[ends - 1] == 0) & (ends > starts)
+    for row in np.flatnonzero(ends - starts >= SECTOR_SIZE).tolist():
+        mask[row] = is_torn(data[starts[row] : ends[row]], offset + int(ends[row]))
+    topics = cut(pa.py_buffer(data), records.topic_starts, records.topic_ends).dictionary_encode()
+    wrong = [number for number, topic in enumerate(topics.dictionary.to_pylist()) if b"\0" in topic]
+    return mask | np.isin(topics.indices.to_numpy(), wrong) if wrong else mask
+
+
+def _first_wrong_crc(data: bytes, records: Fields, count: int) -> int:
+    view, crc32 = memoryview(data), zlib.crc32
+    bounds = zip(records.body_starts[:count].tolist(), records.body_ends[:count].tolist(), strict=True)
+    found = np.array([crc32(view[start:end]) for start, end in bounds], np.int64) & CRC_MASK
+    return _first(found != records.heads["crc"][:count], count)
