@@ -17,5 +17,7 @@ __all__ = ["prepare", "register"]
 def register(spark: "SparkSession") -> None:
     """Makes the formats known to a session that does not find them by itself."""
     from kerolox.spark.source import RocketMQ
+    from kerolox.spark.store_source import RocketMQStore
 
     spark.dataSource.register(RocketMQ)
+    spark.dataSource.register(RocketMQStore)

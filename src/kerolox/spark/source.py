@@ -19,6 +19,7 @@ from kerolox.spark.options import ReadOptions, read_options
 from kerolox.spark.planning import partitions_of
 from kerolox.spark.pushing import Narrowing, narrowing_of
 from kerolox.spark.schema import columns
+from kerolox.spark.sink import Writes
 from kerolox.spark.tasks import Ranges, Reading, reading_of
 from kerolox.spark.values import value_format_of, with_value_columns
 
@@ -26,7 +27,7 @@ from kerolox.spark.values import value_format_of, with_value_columns
 _ASKING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
-class RocketMQ(DataSource):
+class RocketMQ(Writes, DataSource):
     """Made by Spark, often; nothing is connected before it is planned what to read."""
 
     @classmethod

@@ -1,0 +1,194 @@
+"""Tables written to topics by Spark itself, in batches and as streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import Row
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from kerolox.spark import register
+from kerolox.spark.given import OptionError
+from kerolox.spark.repeats import drop_repeats
+from kerolox.spark.sink import BatchWriter, StreamWriter, Write, WriteOptions, Writes, Written
+from tests.spark.clusters import Brokers
+from tests.spark.test_writing import stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = StructType([StructField("topic", StringType()), StructField("body", BinaryType())])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    with Brokers(tmp_path_factory.mktemp("cluster"), "broker-a", "broker-b") as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def registered(request: pytest.FixtureRequest) -> None:
+    if "spark" in request.fixturenames:
+        register(request.getfixturevalue("spark"))
+
+
+def write(frame: DataFrame, cluster: Brokers, **options: str) -> None:
+    frame.write.format("rocketmq").options(nameServer=cluster.namesrv_addr, **options).mode("append").save()
+
+
+def read(spark: SparkSession, cluster: Brokers, topic: str, **options: Any) -> DataFrame:
+    options = {"nameServer": cluster.namesrv_addr, "subscribe": topic, **options}
+    return spark.read.format("rocketmq").options(**options).load()
+
+
+def test_what_is_written_is_read_again(spark: SparkSession, cluster: Brokers) -> None:
+    cluster.create("written")
+    frame = spark.range(500).selectExpr(
+        "'written' AS topic",
+        "CAST(id AS STRING) AS body",
+        "array(concat('k', id), 'all') AS keys",
+        "'new' AS tags",
+        "map('parity', CAST(id % 2 AS STRING)) AS properties",
+        "concat('s', id % 3) AS shardingKey",
+    )
+
+    write(frame, cluster, batchBytes="4000")
+
+    rows = read(spark, cluster, "written", includeProperties=True, valueFormat="string").collect()
+    assert sorted(int(row.value) for row in rows) == list(range(500))
+    for row in rows:
+        assert (row["keys"], row.tags, row.properties["parity"]) == (
+            f"k{row.value} all",
+            "new",
+            str(int(row.value) % 2),
+        )
+        assert row.properties["__SHARDINGKEY"] == f"s{int(row.value) % 3}"
+
+
+def test_a_job_that_is_run_again_sends_the_same_keys_and_repeats_can_be_dropped(
+    spark: SparkSession, cluster: Brokers
+) -> None:
+    cluster.create("again")
+    frame = spark.range(50).selectExpr("CAST(id % 10 AS STRING) AS value").coalesce(1)
+    for _ in range(2):
+        write(frame, cluster, topic="again", writeId="nightly-2026-01-31")
+    write(frame.limit(3), cluster, topic="again")
+
+    messages = read(spark, cluster, "again")
+
+    assert messages.count() == 103
+    assert drop_repeats(messages).count() == 53
+
+
+def test_a_stream_that_repeats_a_batch_sends_the_same_keys(
+    spark: SparkSession, cluster: Brokers, tmp_path: Path
+) -> None:
+    """As it does after a crash between the last message and the note that the batch is done."""
+    cluster.create("streamed")
+    source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
+    spark.range(40).selectExpr("CAST(id AS STRING) AS value").coalesce(1).write.text(str(source))
+
+    def run() -> None:
+        stream = spark.readStream.text(str(source)).writeStream.format("rocketmq")
+        options = {"nameServer": cluster.namesrv_addr, "topic": "streamed", "checkpointLocation": str(checkpoint)}
+        stream.options(**options).trigger(availableNow=True).start().awaitTermination()
+
+    run()
+    for note in (checkpoint / "commits").iterdir():
+        note.unlink()
+    run()
+
+    records = stored(cluster, "streamed")
+    assert sorted(int(record.body) for record in records) == sorted([*range(40), *range(40)])
+    assert len({record.message_id for record in records}) == 40
+    assert drop_repeats(read(spark, cluster, "streamed")).count() == 40
+
+
+def test_what_fails_names_the_topic_and_the_reason(spark: SparkSession, cluster: Brokers) -> None:
+    frame = spark.range(3).selectExpr("'nowhere' AS topic", "CAST(id AS STRING) AS body")
+
+    with pytest.raises(PySparkException) as raised:
+        write(frame, cluster, retryTimeout="1s")
+
+    assert "could not be written to topic 'nowhere'" in str(raised.value)
+    assert "does not exist" in str(raised.value)
+
+
+def test_the_unique_keys_of_a_batch_write_are_new_each_time(cluster: Brokers) -> None:
+    options = {"nameserver": cluster.namesrv_addr, "topic": "t"}
+
+    first, second = (sink(options).writer(SCHEMA, overwrite=False) for _ in range(2))
+    named = sink({**options, "writeid": "x"}).writer(SCHEMA, overwrite=False)
+
+    assert isinstance(first, BatchWriter)
+    assert isinstance(second, BatchWriter)
+    assert isinstance(named, BatchWriter)
+    assert first.write_id != second.write_id
+    assert named.write_id == "x"
+
+
+def test_a_stream_is_written_with_arrow_where_spark_has_it(cluster: Brokers) -> None:
+    writer = sink({"nameserver": cluster.namesrv_addr, "topic": "t"}).streamWriter(SCHEMA, overwrite=False)
+
+    assert isinstance(writer, StreamWriter)
+
+
+def test_rows_are_written_where_spark_gives_rows(cluster: Brokers) -> None:
+    cluster.create("rows")
+    options = WriteOptions.of({"nameServer": cluster.namesrv_addr, "topic": "rows"}, is_stream=True)
+    write = Write(options, SCHEMA)
+    rows = iter([Row(topic="ignored", body=b"%d" % number) for number in range(7)])
+
+    written = write.partition(write.as_batches(rows, 3), "query/0/0")
+
+    assert written == Written({"rows": 7})
+    assert sorted(record.body for record in stored(cluster, "rows")) == [b"%d" % number for number in range(7)]
+
+
+def test_partitions_that_failed_are_no_surprise(cluster: Brokers, caplog: pytest.LogCaptureFixture) -> None:
+    options = {"nameserver": cluster.namesrv_addr, "topic": "t"}
+
+    sink(options).writer(SCHEMA, overwrite=False).abort([None, Written({"t": 5})])
+    sink(options).streamWriter(SCHEMA, overwrite=False).abort([None], 3)
+
+    assert "given up after 5 messages" in caplog.text
+    assert "given up after 0 messages" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"nameserver": ""}, "option nameServer is empty"),
+        ({"path": "orders"}, "option path is not known here: name the topic with option topic"),
+        ({"topic": "no topic"}, "option topic: "),
+        ({"producergroup": "no group"}, "option producerGroup: "),
+        ({"batchbytes": "5000000"}, "option batchBytes is 5000000: brokers take at most 4194304"),
+        ({"subscribe": "orders"}, "option subscribe is unknown"),
+        ({"batchesinflight": "0"}, "option batchesInFlight is '0'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        sink({"nameserver": "127.0.0.1:1", "topic": "t", **options}).writer(SCHEMA, overwrite=False)
+
+    assert reason in str(raised.value)
+
+
+def test_a_topic_cannot_be_overwritten() -> None:
+    with pytest.raises(OptionError, match=r"cannot be overwritten: use mode\('append'\)"):
+        sink({"nameserver": "127.0.0.1:1", "topic": "t"}).writer(SCHEMA, overwrite=True)
+
+
+def test_a_stream_has_an_id_already() -> None:
+    with pytest.raises(OptionError, match="option writeId is for batches"):
+        sink({"nameserver": "127.0.0.1:1", "topic": "t", "writeid": "x"}).streamWriter(SCHEMA, overwrite=False)
+
+
+def sink(options: dict[str, str]) -> Writes:
+    made = Writes()
+    made.options = options
+    return made

@@ -1,0 +1,169 @@
+"""Messages on their way to real brokers: each arrives, and those of a key in their order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from kerolox.broker import Broker
+from kerolox.message.batch import Part
+from kerolox.message.message import Message as Record
+from kerolox.message.properties import to_bytes
+from kerolox.message.record import decode_all
+from kerolox.spark.connecting import Connect
+from kerolox.spark.write_columns import Row
+from kerolox.spark.writing import Deliveries, Sends, WriteFailed
+from tests.spark.clusters import Brokers
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    with Brokers(tmp_path_factory.mktemp("cluster"), "broker-a", "broker-b") as cluster:
+        yield cluster
+
+
+def test_every_message_arrives_with_its_properties(cluster: Brokers) -> None:
+    cluster.create("plain")
+
+    counts = write(cluster, [row("plain", number) for number in range(1000)], batch_bytes=4000)
+
+    found = stored(cluster, "plain")
+    assert counts == {"plain": 1000}
+    assert sorted(int(record.body) for record in found) == list(range(1000))
+    assert all(record.parsed["number"] == record.body.decode() for record in found)
+    assert len({record.store_host for record in found}) == 2
+
+
+def test_rows_of_several_topics_go_to_each(cluster: Brokers) -> None:
+    for topic in ("first", "second"):
+        cluster.create(topic)
+
+    counts = write(cluster, [row(("first", "second")[number % 2], number) for number in range(10)])
+
+    assert counts == {"first": 5, "second": 5}
+    assert sorted(int(record.body) for record in stored(cluster, "second")) == [1, 3, 5, 7, 9]
+
+
+def test_messages_of_a_key_stay_in_order_and_in_one_queue(cluster: Brokers) -> None:
+    cluster.create("ordered", 4)
+    rows = [row("ordered", number, key=f"key-{number % 7}") for number in range(2000)]
+
+    write(cluster, rows, batch_bytes=2000)
+
+    by_key: dict[str, list[int]] = defaultdict(list)
+    queues: dict[str, set[tuple[bytes, int]]] = defaultdict(set)
+    for record in stored(cluster, "ordered"):
+        key = f"key-{int(record.body) % 7}"
+        by_key[key].append(int(record.body))
+        queues[key].add((record.store_host, record.queue_id))
+    assert by_key == {f"key-{rest}": list(range(rest, 2000, 7)) for rest in range(7)}
+    assert {len(places) for places in queues.values()} == {1}
+
+
+def test_delayed_messages_go_one_by_one(cluster: Brokers) -> None:
+    cluster.create("late")
+
+    counts = write(cluster, [row("late", number, DELAY="1") for number in range(3)])
+
+    assert counts == {"late": 3}
+    waiting = stored(cluster, "SCHEDULE_TOPIC_XXXX", 1)
+    assert sorted(int(record.body) for record in waiting) == [0, 1, 2]
+
+
+def test_a_topic_that_nobody_knows_is_named_with_the_reason(cluster: Brokers) -> None:
+    with pytest.raises(WriteFailed, match=r"to topic 'nowhere': .*does not exist"):
+        write(cluster, [row("nowhere", 1)], retry_seconds=0.5)
+    with pytest.raises(WriteFailed, match=r"to topic 'nowhere': .*does not exist"):
+        write(cluster, [row("nowhere", 1, key="a")], retry_seconds=0.5)
+
+
+def test_what_a_broker_refuses_is_named_with_its_reason(cluster: Brokers) -> None:
+    cluster.create("large")
+    huge = Row("large", Part(b"x" * 5_000_000), None, False)
+
+    with pytest.raises(WriteFailed, match=r"topic 'large': .*4194304"):
+        write(cluster, [huge])
+
+
+@pytest.mark.parametrize("key", [None, "a"])
+def test_a_broker_that_comes_back_gets_what_it_missed(cluster: Brokers, key: str | None) -> None:
+    topic = f"patient-{key}"
+    cluster.create(topic, 1, "broker-b")
+    write(cluster, [row(topic, 0, key=key)])
+    cluster.stop("broker-b")
+    with Watch("sent again") as watch:
+        starting = threading.Thread(target=lambda: watch.seen.wait() and cluster.start("broker-b"))
+        starting.start()
+
+        write(cluster, [row(topic, number, key=key) for number in range(1, 5)], send_seconds=2.0)
+        starting.join()
+
+    assert [int(record.body) for record in stored(cluster, topic, 1)] == [0, 1, 2, 3, 4]
+
+
+def test_a_broker_that_stays_away_is_an_error_in_the_end(cluster: Brokers) -> None:
+    cluster.create("hopeless", 1, "broker-b")
+    cluster.stop("broker-b")
+    try:
+        with pytest.raises(WriteFailed, match="a row could not be written to topic 'hopeless': "):
+            write(cluster, [row("hopeless", 1)], send_seconds=0.5, retry_seconds=1.0)
+    finally:
+        cluster.start("broker-b")
+
+
+class Watch(logging.Handler):
+    """Sees when a warning comes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+        self.seen = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._text in record.getMessage():
+            self.seen.set()
+
+    def __enter__(self) -> Watch:
+        logging.getLogger("kerolox.spark.writing").addHandler(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.seen.set()
+        logging.getLogger("kerolox.spark.writing").removeHandler(self)
+
+
+def row(topic: str, number: int, key: str | None = None, **properties: str) -> Row:
+    text = to_bytes({"UNIQ_KEY": f"{number:032X}", "number": str(number), **properties})
+    return Row(topic, Part(b"%d" % number, text), key, bool(properties))
+
+
+def write(cluster: Brokers, rows: list[Row], **settings: float) -> dict[str, int]:
+    deliveries = Deliveries(Connect(name_servers=cluster.namesrv_addr), Sends(group="tests", **settings))  # type: ignore[arg-type]
+    try:
+        for one in rows:
+            deliveries.add(one)
+        deliveries.finish()
+    finally:
+        deliveries.close()
+    return dict(deliveries.counts)
+
+
+def stored(cluster: Brokers, topic: str, queues: int = 4) -> list[Record]:
+    """Returns what brokers have of a topic, queue by queue."""
+    found: list[Record] = []
+    for broker in cluster.brokers.values():
+        for queue_id in range(queues):
+            found += cluster.wait(_records(broker, topic, queue_id))
+    return found
+
+
+async def _records(broker: Broker, topic: str, queue_id: int) -> list[Record]:
+    found: list[Record] = []
+    while runs := broker.store.reader.get(topic, queue_id, len(found)).runs:
+        for run in runs:
+            found += decode_all(bytes(run))
+    return found
