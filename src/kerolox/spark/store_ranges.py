@@ -25,7 +25,6 @@ _TIME_AT: Final = (56, 68)
 _TIMED_HEAD_SIZE: Final = 76
 _RECORD_SIZE_MIN: Final = 91
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
-_CHUNK_SIZE: Final = 1024 * 1024
 _OPEN_FILES_MAX: Final = 16
 # The fullest queues have a record in almost every range, so that few of them need to be asked.
 _QUEUES_ASKED_MAX: Final = 16
@@ -60,7 +59,7 @@ class StoreFiles:
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
         self.disk = ReadOnlyDisk(disk)
         self._files = OpenFiles(self.disk, _OPEN_FILES_MAX)
-        is_root = any(not _is_segment(name) for name in self.disk.names(path)) or not self.disk.names(path)
+        is_root = bool(self.disk.names(path / "commitlog"))
         self.root: Path | None = path if is_root else None
         directory = path / "commitlog" if is_root else path
         names = [name for name in self.disk.names(directory) if _is_segment(name)]
@@ -192,11 +191,11 @@ def walked(log: Segments, start: int, target: int) -> int | None:
 
 def head_at(log: Segments, offset: int) -> int | None:
     """Returns the size of the record at `offset`, or None if none stands there that says so itself."""
-    return _head_in(log.read(offset, _HEAD.size), 0, offset)
+    return _head_in(log.read(offset, _TIMED_HEAD_SIZE), 0, offset)
 
 
 def _head_in(data: bytes | memoryview, at: int, offset: int) -> int | None:
-    if at + _HEAD.size > len(data):
+    if at + _TIMED_HEAD_SIZE > len(data):
         return None
     size, magic, said_offset = _HEAD.unpack_from(data, at)
     return size if magic in _MAGICS and said_offset == offset and size >= _RECORD_SIZE_MIN else None
@@ -223,7 +222,11 @@ def _store_millis(log: Segments, offset: int) -> int | None:
     head = log.read(offset, _TIMED_HEAD_SIZE)
     if len(head) < _TIMED_HEAD_SIZE or _head_in(head, 0, offset) is None:
         return None
-    millis: int = _LONG.unpack_from(head, _TIME_AT[head[HOSTS_AT] >> 4 & 1])[0]
+    return _millis_in(head, 0)
+
+
+def _millis_in(data: bytes | memoryview, at: int) -> int:
+    millis: int = _LONG.unpack_from(data, at + _TIME_AT[data[at + HOSTS_AT] >> 4 & 1])[0]
     return millis
 
 
@@ -234,11 +237,15 @@ def _end(log: Segments, edges: list[int], durable_millis: int | None) -> int:
     known = edges
     if durable_millis is not None:
         known = [edge for edge in edges if (_store_millis(log, edge) or 0) <= durable_millis] or edges[:1]
-    offset = known[-1]
+    offset, base = known[-1], -1
+    view: memoryview | None = None
     while True:
-        size = head_at(log, offset)
+        if log.start_of(offset) != base:
+            base, view = log.start_of(offset), log.view(offset)
+        data, at = (log.read(offset, _TIMED_HEAD_SIZE), 0) if view is None else (view, offset - base)
+        size = _head_in(data, at, offset)
         if size is not None:
-            if durable_millis is not None and (_store_millis(log, offset) or 0) > durable_millis:
+            if durable_millis is not None and _millis_in(data, at) > durable_millis:
                 return offset
             offset += size
             continue

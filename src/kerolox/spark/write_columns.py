@@ -4,8 +4,9 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
@@ -40,14 +41,15 @@ _KINDS: Final[dict[str, tuple[DataType, ...]]] = {
 _DELAYS: Final = {"delay": names.TIMER_DELAY_MS, "delayLevel": names.DELAY, "deliverAt": names.TIMER_DELIVER_MS}
 # So many rows are told apart by what is in them; those that come after are a group of their own.
 _REMEMBERED_MAX: Final = 2_000_000
-_UNIQUE_KEY: Final = names.UNIQ_KEY.encode() + b"\x01"
+# As many digits as other producers' ids have.
+_KEY_SIZE: Final = 32
 
 
 class RowError(ValueError):
     """A row that no broker would take; the message says which, and why."""
 
 
-class Row(NamedTuple):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """A message to be sent."""
 
     topic: str
@@ -107,7 +109,7 @@ class Rows:
         self._topic = topic
         self._scope = scope
         self._generation = 0
-        self._seen: set[bytes] = set()
+        self._seen: set[str] = set()
         self._base = self._hash()
         self._number = 0
 
@@ -157,28 +159,28 @@ class Rows:
                 raise self._wrong(topic, "keys, tags and properties hold neither 0x01 nor 0x02, which part them")
             yield Row(
                 topic,
-                Part(data, self._with_key(topic, text.encode(), data)),
+                Part(data, self._with_key(topic, text, data)),
                 sharding_key,
                 delay is not None and delayed is not None,
             )
             self._number += 1
 
-    def _with_key(self, topic: str, text: bytes, body: bytes) -> bytes:
+    def _with_key(self, topic: str, text: str, body: bytes) -> bytes:
         hashed = self._base.copy()
-        hashed.update(b"%b\0%b\0" % (topic.encode(), text))
+        hashed.update(f"{topic}\0{text}\0".encode())
         hashed.update(body)
         seen = self._seen
-        digest = hashed.digest()[:16]
-        while digest in seen:
+        key = hashed.hexdigest()[:_KEY_SIZE]
+        while key in seen:
             # One more that is alike.
             hashed.update(b"again")
-            digest = hashed.digest()[:16]
-        seen.add(digest)
+            key = hashed.hexdigest()[:_KEY_SIZE]
+        seen.add(key)
         if len(seen) >= _REMEMBERED_MAX:
             self._generation += 1
             self._base = self._hash()
             seen.clear()
-        return b"%b%b%b\x02" % (text, _UNIQUE_KEY, digest.hex().upper().encode())
+        return f"{text}UNIQ_KEY\x01{key.upper()}\x02".encode()
 
     def _joined(self, topic: str, keys: Any) -> str:
         if isinstance(keys, str):

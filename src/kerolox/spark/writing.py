@@ -8,12 +8,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from kerolox.client.errors import NoRoute, SendFailed
 from kerolox.client.loop_thread import LoopThread
 from kerolox.client.messages import SendStatus
+from kerolox.client.names import RETRY_PREFIX
 from kerolox.client.producer.outgoing import Outgoing
 from kerolox.client.producer.queue_choice import Selector
 from kerolox.client.producer.sending import Sender
@@ -56,7 +57,7 @@ class Sends:
     """How to send; it travels to the workers."""
 
     group: str
-    batch_bytes: int = 256 * 1024
+    batch_bytes: int = 512 * 1024
     in_flight_max: int = 8
     send_seconds: float = 10.0
     # Brokers that do not take a message are asked again for so long.
@@ -70,9 +71,10 @@ class _Lane:
     topic: str
     # Which queue; None for any.
     number: int | None
-    parts: list[Part]
-    size: int
     turn: asyncio.Lock | None
+    takes_no_batches: bool
+    parts: list[Part] = field(default_factory=list)
+    size: int = 0
 
 
 class Deliveries:
@@ -99,21 +101,19 @@ class Deliveries:
 
     def add(self, row: Row) -> None:
         """Sends a message, sooner or later; WriteFailed if one that came before could not be sent."""
-        topic = row.topic
-        self.counts[topic] += 1
+        topic, part = row.topic, row.part
         number = None if row.sharding_key is None else self._lane_number(topic, row.sharding_key)
-        if row.is_delayed or topic.startswith("%RETRY%"):
-            lane = self._lane(topic, number)
-            if number is not None:
-                # What came before goes before.
-                self._send(lane)
-            self._submit(_single(topic, row.part), lane)
-            return
         lane = self._lanes.get((topic, number)) or self._lane(topic, number)
-        size = PART_SIZE_MIN + len(row.part.body) + len(row.part.properties)
+        if row.is_delayed or lane.takes_no_batches:
+            # What came before goes before.
+            self._send(lane)
+            self.counts[topic] += 1
+            self._submit(_single(topic, part), lane)
+            return
+        size = PART_SIZE_MIN + len(part.body) + len(part.properties)
         if lane.size + size > self._sends.batch_bytes:
             self._send(lane)
-        lane.parts.append(row.part)
+        lane.parts.append(part)
         lane.size += size
 
     def finish(self) -> None:
@@ -131,9 +131,8 @@ class Deliveries:
             self._thread.wait(self._sender.close())
 
     def _lane(self, topic: str, number: int | None) -> _Lane:
-        lane = self._lanes.get((topic, number))
-        if lane is None:
-            lane = self._lanes[topic, number] = _Lane(topic, number, [], 0, None if number is None else asyncio.Lock())
+        turn = None if number is None else asyncio.Lock()
+        lane = self._lanes[topic, number] = _Lane(topic, number, turn, topic.startswith(RETRY_PREFIX))
         return lane
 
     def _lane_number(self, topic: str, key: str) -> int:
@@ -155,6 +154,7 @@ class Deliveries:
         if not lane.parts:
             return
         parts, lane.parts, lane.size = lane.parts, [], 0
+        self.counts[lane.topic] += len(parts)
         if len(parts) == 1:
             out = _single(lane.topic, parts[0])
         else:
