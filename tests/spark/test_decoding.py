@@ -191,6 +191,7 @@ def test_only_tags_topics_and_times_that_are_wanted_are_given() -> None:
         20_000
     ]
     assert rows(times, only=Only(start_millis=31)) == []
+    assert rows(times, only=Only(start_millis=31, topics=frozenset({"a"}), tags=frozenset({"A"}))) == []
 
 
 def test_small_chunks_of_several_queues_become_one_batch() -> None:

@@ -108,6 +108,20 @@ def test_a_stream_that_repeats_a_batch_sends_the_same_keys(
     assert drop_repeats(read(spark, cluster, "streamed")).count() == 40
 
 
+def test_repeats_are_dropped_from_a_stream(spark: SparkSession, cluster: Brokers, tmp_path: Path) -> None:
+    cluster.create("twice")
+    frame = spark.range(20).selectExpr("CAST(id AS STRING) AS value").coalesce(1)
+    for _ in range(2):
+        write(frame, cluster, topic="twice", writeId="the same")
+    options = {"nameServer": cluster.namesrv_addr, "subscribe": "twice", "startingOffsets": "earliest"}
+
+    once = drop_repeats(spark.readStream.format("rocketmq").options(**options).load(), within="10 minutes")
+    stream = once.writeStream.format("memory").queryName("once").option("checkpointLocation", str(tmp_path))
+    stream.trigger(availableNow=True).start().awaitTermination()
+
+    assert sorted(int(row.body) for row in spark.table("once").collect()) == list(range(20))
+
+
 def test_what_fails_names_the_topic_and_the_reason(spark: SparkSession, cluster: Brokers) -> None:
     frame = spark.range(3).selectExpr("'nowhere' AS topic", "CAST(id AS STRING) AS body")
 

@@ -53,8 +53,7 @@ def test_spark_finds_the_format_by_the_name_of_the_package() -> None:
 
 
 def test_spark_reads_every_message_once(spark: SparkSession, root: Path) -> None:
-    spark.dataSource.register(RocketMQStore)
-
+    """And finds the format by itself, though not if a test before this one has registered it."""
     frame = load(spark, root, maxPartitionBytes=60_000, brokerName="broker-a", includeProperties="true")
 
     rows = frame.select("topic", "brokerName", "queueId", "queueOffset", "keys", "tags", "properties").collect()
@@ -67,8 +66,6 @@ def test_spark_reads_every_message_once(spark: SparkSession, root: Path) -> None
 
 
 def test_spark_computes_with_values(spark: SparkSession, root: Path) -> None:
-    spark.dataSource.register(RocketMQStore)
-
     frame = load(spark, root, topics="a", valueFormat="json", valueSchema="number INT")
 
     assert frame.selectExpr("count(*)", "sum(value.number)", "count(valueError)").first() == (

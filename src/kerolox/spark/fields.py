@@ -62,16 +62,21 @@ class Fields:
 
     def kept(self, mask: Mask) -> "Fields":
         """Returns those of the records that the mask marks."""
-        if mask.all():
-            return self
+        return self if mask.all() else self._chosen(mask)
+
+    def first(self, count: int) -> "Fields":
+        """Returns so many of the records."""
+        return self if count == len(self) else self._chosen(slice(count))
+
+    def _chosen(self, rows: Mask | slice) -> "Fields":
         return Fields(
-            self.starts[mask],
-            self.heads[mask],
-            self.body_starts[mask],
-            self.body_ends[mask],
-            self.topic_starts[mask],
-            self.topic_ends[mask],
-            self.ends[mask],
+            self.starts[rows],
+            self.heads[rows],
+            self.body_starts[rows],
+            self.body_ends[rows],
+            self.topic_starts[rows],
+            self.topic_ends[rows],
+            self.ends[rows],
         )
 
 

@@ -49,15 +49,18 @@ class Block:
     ends: Longs
     origins: list[Origin]
     origin_numbers: Longs
+    # What is known of them already, if their hosts are all of one length.
+    fields: Fields | None = None
 
 
 def batch_of(block: Block, wanted: Wanted, only: Only = EVERYTHING) -> pa.RecordBatch:
     """Returns the messages that are wanted, in the order in which they lie; RecordError if one is no record."""
-    kinds = host_kinds(block.buffer, block.starts)
     if bodies.has_inner_batches(block.buffer, block.starts):
         starts, ends, buffer, numbers = bodies.unrolled(block.buffer, block.starts, block.ends)
         block = Block(buffer, starts, ends, block.origins, block.origin_numbers[numbers])
-        kinds = host_kinds(buffer, starts)
+    elif block.fields is not None:
+        return _Rows(block, wanted, only, block.fields, block.origin_numbers).batch()
+    kinds = host_kinds(block.buffer, block.starts)
     if not (kinds != kinds[0]).any():
         records = fields(block.buffer, block.starts, block.ends, int(kinds[0]))
         return _Rows(block, wanted, only, records, block.origin_numbers).batch()
@@ -142,6 +145,9 @@ class _Rows:
 
     def _topics(self) -> pa.StringArray:
         records = self._records
+        same = texts.the_same(self._buffer, records.topic_starts, records.topic_ends)
+        if same is not None:
+            return pa.repeat(same, len(records))
         return texts.text(texts.cut(self._data, records.topic_starts, records.topic_ends))
 
     def _broker_names(self) -> pa.StringArray:

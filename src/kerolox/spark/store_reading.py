@@ -13,7 +13,7 @@ from kerolox.message.peek import SECTOR_SIZE, Peek, is_torn
 from kerolox.spark.fields import RECORD_SIZE_MIN, Fields, Longs, Mask, NoRecord, fields, host_kinds
 from kerolox.spark.rows import Block, Origin
 from kerolox.spark.store_ranges import LogRange
-from kerolox.spark.texts import cut
+from kerolox.spark.texts import cut, the_same
 from kerolox.store.log.scan import Damage, Scan
 from kerolox.store.log.segments import Segments
 
@@ -36,9 +36,9 @@ def blocks(
         data = log.read(offset, min(chunk_size, place.end - offset))
         starts, ends = _walk(data)
         good = _good(data, starts, ends, offset, is_verified=is_verified)
-        if good:
-            yield _block(data[: ends[good - 1]], starts[:good], ends[:good], origin)
-            offset += int(ends[good - 1])
+        if good is not None:
+            yield _block(data, good.starts, good.ends, origin, good)
+            offset += int(good.ends[-1])
             continue
         # It is longer than what was read, or unusual, or none: who trusts nothing decides.
         found = scan.record_at(offset)
@@ -55,8 +55,8 @@ def blocks(
         offset = following
 
 
-def _block(data: bytes, starts: Longs, ends: Longs, origin: Origin) -> Block:
-    return Block(data, starts, ends, [origin], np.zeros(len(starts), np.int64))
+def _block(data: bytes, starts: Longs, ends: Longs, origin: Origin, known: Fields | None = None) -> Block:
+    return Block(data, starts, ends, [origin], np.zeros(len(starts), np.int64), known)
 
 
 def _walk(data: bytes) -> tuple[Longs, Longs]:
@@ -73,10 +73,10 @@ def _walk(data: bytes) -> tuple[Longs, Longs]:
     return bounds[:-1], bounds[1:]
 
 
-def _good(data: bytes, starts: Longs, ends: Longs, offset: int, *, is_verified: bool) -> int:
-    """Returns how many of the records there is nothing to say against, up to the first of another kind."""
+def _good(data: bytes, starts: Longs, ends: Longs, offset: int, *, is_verified: bool) -> Fields | None:
+    """Returns the first records, of one kind, there is nothing to say against; None if there is none."""
     if not len(starts):
-        return 0
+        return None
     kinds = host_kinds(data, starts)
     count = _first(kinds != kinds[0], len(starts))
     records: Fields | None = None
@@ -86,10 +86,12 @@ def _good(data: bytes, starts: Longs, ends: Longs, offset: int, *, is_verified: 
         except NoRecord as error:
             count = error.number
     if records is None:
-        return 0
+        return None
     said = records.heads["physical_offset"]
     count = _first((said != starts[:count] + offset) | _are_torn(data, records, offset), count)
-    return _first_wrong_crc(data, records, count) if is_verified else count
+    if is_verified:
+        count = _first_wrong_crc(data, records, count)
+    return records.first(count) if count else None
 
 
 def _first(mask: Mask, otherwise: int) -> int:
@@ -103,6 +105,9 @@ def _are_torn(data: bytes, records: Fields, offset: int) -> Mask:
     mask: Mask = (octets[ends - 1] == 0) & (ends > starts)
     for row in np.flatnonzero(ends - starts >= SECTOR_SIZE).tolist():
         mask[row] = is_torn(data[starts[row] : ends[row]], offset + int(ends[row]))
+    same = the_same(data, records.topic_starts, records.topic_ends)
+    if same is not None and "\0" not in same:
+        return mask
     topics = cut(pa.py_buffer(data), records.topic_starts, records.topic_ends).dictionary_encode()
     wrong = [number for number, topic in enumerate(topics.dictionary.to_pylist()) if b"\0" in topic]
     return mask | np.isin(topics.indices.to_numpy(), wrong) if wrong else mask

@@ -18,21 +18,29 @@ _HEX_PAIRS: Final = np.frombuffer(b"".join(b"%02X" % octet for octet in range(25
 # Text of the hosts that were seen; a topic has few producers, and each many messages.
 _host_texts: dict[bytes, str] = {}
 _HOSTS_MAX: Final = 65_536
+_BINARY: Final = pa.binary()
 _SEPARATOR: Final = 2
 _WORD: Final = 8
 
 
-def cut(buffer: pa.Buffer, starts: Longs, ends: Longs, is_missing: Mask | None = None) -> pa.BinaryArray:
+def cut(
+    buffer: pa.Buffer,
+    starts: Longs,
+    ends: Longs,
+    is_missing: Mask | None = None,
+    *,
+    kind: pa.DataType = _BINARY,
+) -> pa.Array:
     """Returns what lies between each start and its end, null where it is missing; they must be in rising order."""
     count = len(starts)
     if not count:
-        return pa.array([], pa.binary())
+        return pa.array([], kind)
     # The wanted pieces and what lies between them, taken together, are all of the buffer: an array that needs no copy.
     bounds = np.empty(2 * count + 1, np.int32)
     bounds[0:-1:2] = starts
     bounds[1:-1:2] = ends
     bounds[-1] = ends[-1]
-    pieces = pa.BinaryArray.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(bounds), buffer])
+    pieces = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(bounds), buffer])
     every_other = _numbers(2 * count)[::2]
     return pieces.take(pa.array(every_other, mask=is_missing) if is_missing is not None else pa.array(every_other))
 
@@ -40,6 +48,21 @@ def cut(buffer: pa.Buffer, starts: Longs, ends: Longs, is_missing: Mask | None =
 @functools.lru_cache(maxsize=4)
 def _numbers(count: int) -> Longs:
     return np.arange(count)
+
+
+def the_same(buffer: bytes, starts: Longs, ends: Longs) -> str | None:
+    """Returns the one text that lies between each start and its end; None if they differ, or are none."""
+    size = int(ends[0] - starts[0]) if len(starts) else 0
+    if not size or (ends - starts != size).any():
+        return None
+    everywhere = np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
+    octets = everywhere[starts].view(np.uint8).reshape(len(starts), size)
+    if (octets != octets[0]).any():
+        return None
+    try:
+        return str(octets[0].tobytes(), "utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def text(column: pa.BinaryArray) -> pa.StringArray:
@@ -60,7 +83,14 @@ def found(properties: pa.BinaryArray, names: Mapping[str, str]) -> dict[str, pa.
     if bounds[0] == bounds[-1]:
         return dict.fromkeys(names, pa.nulls(count, pa.string()))
     segments = _segments(np.frombuffer(data, np.uint8), bounds)
-    return {column: text(_property(data, mark(name), segments, bounds)) for column, name in names.items()}
+    try:
+        # What lies between separators of a text is a text, and need not be looked at again.
+        properties.cast(pa.string())
+        kind = pa.string()
+    except pa.ArrowInvalid:
+        kind = pa.binary()
+    found = {column: _property(data, mark(name), segments, bounds, kind) for column, name in names.items()}
+    return found if kind == pa.string() else {column: text(values) for column, values in found.items()}
 
 
 @dataclass(slots=True)
@@ -90,7 +120,7 @@ def _segments(data: Bytes, bounds: Longs) -> _Segments:
     return _Segments(octets, starts, everywhere[starts].view(np.uint64), separators, before, rows)
 
 
-def _property(data: pa.Buffer, marked: bytes, segments: _Segments, bounds: Longs) -> pa.BinaryArray:
+def _property(data: pa.Buffer, marked: bytes, segments: _Segments, bounds: Longs, kind: pa.DataType) -> pa.Array:
     count = len(bounds) - 1
     beginning = marked[:_WORD]
     bits = (1 << 8 * len(beginning)) - 1
@@ -106,7 +136,7 @@ def _property(data: pa.Buffer, marked: bytes, segments: _Segments, bounds: Longs
     for at in range(_WORD, len(marked)):
         is_one &= segments.octets[np.minimum(value_starts - len(marked) + at, len(segments.octets) - 1)] == marked[at]
     if len(matches) == count and is_one.all() and (rows == _numbers(count)).all():
-        return cut(data, value_starts, value_ends)
+        return cut(data, value_starts, value_ends, kind=kind)
     rows = rows[is_one]
     starts, ends = bounds[:-1].copy(), bounds[:-1].copy()
     is_missing = np.ones(count, np.bool_)
@@ -114,7 +144,7 @@ def _property(data: pa.Buffer, marked: bytes, segments: _Segments, bounds: Longs
     starts[rows] = value_starts[is_one]
     ends[rows] = value_ends[is_one]
     is_missing[rows] = False
-    return cut(data, starts, ends, is_missing)
+    return cut(data, starts, ends, is_missing, kind=kind)
 
 
 def property_maps(properties: pa.BinaryArray) -> pa.MapArray:
