@@ -30,6 +30,7 @@ from kerolox.client.sync import (
     Received,
     Sending,
     SimpleConsumer,
+    Tracing,
     TransactionProducer,
     WrongState,
 )
@@ -80,10 +81,12 @@ def read(options: Options, topic: str, count: int, group: str = "readers") -> li
 
 def test_both_have_the_same_names_and_share_all_but_the_clients() -> None:
     assert sync.__all__ == aio.__all__
-    assert [name for name in aio.__all__ if getattr(sync, name) is not getattr(aio, name)] == sorted(CLIENTS)
+    assert [name for name in aio.__all__ if getattr(sync, name) is not getattr(aio, name)] == sorted(
+        [*CLIENTS, "Tracing"]
+    )
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize("name", [*CLIENTS, "Tracing"])
 def test_a_client_has_the_methods_of_the_other_with_their_signatures(name: str) -> None:
     assert complaints(getattr(sync, name), getattr(aio, name), INNER) == []
 
@@ -254,6 +257,31 @@ def test_an_interrupt_of_a_transaction_gets_through(options: Options) -> None:
         with pytest.raises(KeyboardInterrupt):
             producer.send_in_transaction(Message("orders", b"interrupted"), interrupt)
         assert producer.send(Message("orders", b"next")).queue.topic == "orders"
+
+
+def test_what_is_sent_and_consumed_is_traced(options: Options) -> None:
+    consumed = threading.Event()
+    with Tracing(options=options) as tracing, Producer("senders", options=options, hooks=[tracing]) as producer:
+        sent = producer.send(Message("orders", b"traced"))
+        with PushConsumer(
+            "traced",
+            lambda messages: consumed.set(),
+            topics="orders",
+            options=options,
+            hooks=[tracing],
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ):
+            assert consumed.wait(30)
+
+    traces = b""
+    with PullConsumer(
+        "readers", topics="RMQ_SYS_TRACE_TOPIC", options=options, consume_from=ConsumeFrom.FIRST_OFFSET
+    ) as consumer:
+        # One message or several have them.
+        while b"SubAfter\x01" not in traces:
+            traces += next(consumer).body
+    assert [traces.count(kind) for kind in (b"Pub\x01", b"SubBefore\x01", b"SubAfter\x01")] == [1, 1, 1]
+    assert sent.message_id.encode() in traces
 
 
 # Where it is used

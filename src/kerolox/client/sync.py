@@ -39,13 +39,13 @@ from kerolox.client import (
     Sql92,
     Strategy,
     TopicNotFound,
-    Tracing,
     TransactionResult,
     WrongState,
     strategies,
 )
 from kerolox.client.blocking_consumers import PullConsumer, PushConsumer, SimpleConsumer
 from kerolox.client.blocking_producers import Producer, TransactionProducer
+from kerolox.client.blocking_tracing import Tracing
 
 __all__ = [
     "BeforeConsumeHook",
