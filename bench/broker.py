@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench import broker_tables as tables
-from bench import messages
+from bench import messages, two_brokers
 from bench.broker_polls import hold_polls
 from bench.brokers import brokers
 from bench.compiled import CompiledGenerator
@@ -44,7 +44,7 @@ JAVA_RUNS = (
     ("async, 1024 B", 1024, True, False),
     ("sync, 128 B, with the Consumer", 128, False, True),
 )
-PARTS = ("sends", "batches", "pulls", "java", "idle", "sync")
+PARTS = ("sends", "batches", "pulls", "java", "idle", "sync", "two")
 
 
 class BrokerRun:
@@ -206,7 +206,7 @@ def main(
                 measured.warm_up(warm_up)
                 yield measured, ready
 
-        if set(parts) - {"sync"}:
+        if set(parts) - {"sync", "two"}:
             with started("ASYNC_FLUSH", rounds) as (run, ready):
                 before = run.memory()
                 by_part: dict[str, Callable[[], list[Section]]] = {
@@ -222,6 +222,8 @@ def main(
         if "sync" in parts:
             with started("SYNC_FLUSH", 1) as (run, _):
                 sections += run.synced()
+        if "two" in parts:
+            sections.append(two_brokers.compare(generator, PIPELINED, rounds=rounds, seconds=seconds))
     facts |= {
         "load average at end": ", ".join(f"{load:.2f}" for load in os.getloadavg()),
         "Java's options": f"{' '.join(JAVA_HEAP)}, otherwise its defaults; waitTimeMillsInSendQueue=3000",
@@ -229,7 +231,6 @@ def main(
         + "; the server of 4.9.8 was never published to Maven, 4.9.7 is the newest of 4.9 there",
         "rounds": f"{rounds} of {seconds:g} s, in turns; shown: the median (the best)",
         "warm-up": f"{warm_up:g} s of sends each, then each load until it gets no faster",
-        "not measured": "two broker processes beside one: that needs two cores beside those of the generator",
     }
     title = "Broker: Kerolox and Apache RocketMQ"
     if quick:
