@@ -16,6 +16,8 @@ from kerolox.store.queue.queue_ext import ADDRESS_MAX, ExtUnit, valid_tags_code
 # What any pull may carry, whatever it asks for.
 PULL_SIZE_MAX = 128 * 1024 * 1024
 _PULL_SIZE_MIN = 100
+# More entries are not looked through at once, however many messages are asked for: others wait meanwhile.
+_LOOKED_THROUGH_MAX = 4096
 
 # Judges a message by its tags code, None if that is not known, and by what else the queue has of it.
 Matches = Callable[[int | None, ExtUnit | None], bool]
@@ -109,7 +111,7 @@ def pull(
     in_memory = min(count_max, bounds.in_memory[0]), min(bytes_max, bounds.in_memory[1])
     on_disk = min(count_max, bounds.on_disk[0]), min(bytes_max, bounds.on_disk[1])
     on_disk_before = end - bounds.memory_size
-    entries_max = min(high - queue_offset, max(bounds.entries_max, in_memory[0]))
+    entries_max = min(high - queue_offset, max(bounds.entries_max, min(count_max, _LOOKED_THROUGH_MAX)))
     step = entries_max if matches or wants else max(in_memory[0] + 1, 1)
 
     if matches is None and wants is None:
