@@ -50,6 +50,16 @@ def test_what_is_in_memory_comes_32_messages_or_256_kib_at_a_time(disk: Simulate
     assert store.reader.get("large", 0, 0, count_max=100).next_offset == 2
 
 
+def test_entries_in_files_and_in_memory_come_together(disk: SimulatedDisk) -> None:
+    store = opened(disk, config(mapped_file_size_commit_log=1024 * 1024, mapped_file_size_consume_queue=20 * 10))
+    put(store, *[draft_of_size(1000) for _ in range(15)])
+    store.queues.flush()
+    put(store, *[draft_of_size(1000) for _ in range(5)])
+
+    assert queue_offsets(store.reader.get("t", 0, 0)) == list(range(20))
+    assert queue_offsets(store.reader.get("t", 0, 14)) == list(range(14, 20))
+
+
 def test_what_is_older_comes_8_messages_or_64_kib_at_a_time(disk: SimulatedDisk) -> None:
     store = big_store(disk)
     put(store, *[draft_of_size(1000) for _ in range(40)])

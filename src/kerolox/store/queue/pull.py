@@ -174,7 +174,11 @@ def _pull_plain(
     on_disk_before: int,
 ) -> Got | None:
     """Returns what most pulls find: records in memory, all of them there and in one file; None if it is not so."""
-    data = _read(queue, queue_offset, min(count_max, high - queue_offset))
+    count = min(count_max, high - queue_offset)
+    data = _read(queue, queue_offset, count)
+    if 0 < len(data) < count * ENTRY_SIZE:
+        # The rest is in the next file, or in memory.
+        data = b"".join(_blocks(queue, queue_offset, count, count))
     entries = list(ENTRY.iter_unpack(data))
     size = sum([entry[1] for entry in entries])
     if size > bytes_max:
