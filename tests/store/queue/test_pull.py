@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from kerolox.message.peek import peek
 from kerolox.message.tags import tags_code
+from kerolox.runtime.files import RealDisk
 from kerolox.store.log.scan import Damage
 from kerolox.store.queue.pull import PULL_SIZE_MAX, PullBounds, bounds_of
 from kerolox.store.reader import GetStatus, Got
@@ -50,14 +52,30 @@ def test_what_is_in_memory_comes_32_messages_or_256_kib_at_a_time(disk: Simulate
     assert store.reader.get("large", 0, 0, count_max=100).next_offset == 2
 
 
-def test_entries_in_files_and_in_memory_come_together(disk: SimulatedDisk) -> None:
-    store = opened(disk, config(mapped_file_size_commit_log=1024 * 1024, mapped_file_size_consume_queue=20 * 10))
-    put(store, *[draft_of_size(1000) for _ in range(15)])
-    store.queues.flush()
-    put(store, *[draft_of_size(1000) for _ in range(5)])
+async def test_files_that_can_be_seen_give_what_others_do(tmp_path: Path, disk: SimulatedDisk) -> None:
+    """Of a real disk the log's files are mapped, and most pulls go another way."""
+    settings = {"mapped_file_size_commit_log": 1024 * 1024, "mapped_file_size_consume_queue": 20 * 10}
+    seen = opened(RealDisk(), config(**settings, store_path_root_dir=tmp_path / "store"))
+    others = opened(disk, config(**settings))
+    drafts = [draft_of_size(700 + 400 * (number % 7), "tu"[number % 3 == 0]) for number in range(1500)]
+    for number in range(0, len(drafts), 5):
+        for store in (seen, others):
+            put(
+                store, *(msgspec.structs.replace(each, records=each.records[:]) for each in drafts[number : number + 5])
+            )
+            if number % 40 == 0:
+                store.queues.flush()
 
-    assert queue_offsets(store.reader.get("t", 0, 0)) == list(range(20))
-    assert queue_offsets(store.reader.get("t", 0, 14)) == list(range(14, 20))
+    for topic in "tu":
+        for offset in range(0, 520, 3):
+            for count, size in ((32, PULL_SIZE_MAX), (1, 1), (20, 12_345), (100, 40_000)):
+                got, expected = (
+                    store.reader.get(topic, 0, offset, count_max=count, bytes_max=size) for store in (seen, others)
+                )
+                assert b"".join(got.runs) == b"".join(expected.runs), (topic, offset, count, size)
+                assert msgspec.structs.replace(got, runs=[]) == msgspec.structs.replace(expected, runs=[])
+    assert queue_offsets(seen.reader.get("u", 0, 5)) == list(range(5, 37))
+    await seen.close()
 
 
 def test_what_is_older_comes_8_messages_or_64_kib_at_a_time(disk: SimulatedDisk) -> None:
