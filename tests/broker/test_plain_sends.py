@@ -154,3 +154,15 @@ async def test_a_compressed_message_is_plain_and_keeps_its_flag(broker: BrokerFi
     await exchange(broker, frame(request, 1), answers=1)
 
     assert (await broker.messages("orders"))[1].sys_flag & sysflag.COMPRESSED
+
+
+async def test_one_that_fits_into_no_file_is_refused_alone(tmp_path: Path) -> None:
+    async with running(tmp_path, mappedFileSizeCommitLog=str(64 * 1024)) as broker:
+        await broker.send("orders", b"first")
+        request = sending("orders", UNIQ_KEY="u1")
+
+        answers = await exchange(
+            broker, frame(request, 1), frame(request, 2, bytes(65_400)), frame(request, 3), answers=3
+        )
+
+        assert [answers[number].code for number in (1, 2, 3)] == [0, ResponseCode.MESSAGE_ILLEGAL, 0]

@@ -29,6 +29,8 @@ from kerolox.wire.reply import Reply
 
 # Transactions and batches in one record are somebody else's.
 _UNUSUAL = sysflag.TRANSACTION_MASK | sysflag.INNER_BATCH
+# More than a record has beside body and properties.
+_REST_SIZE_MAX = 512
 
 
 class PlainSends:
@@ -50,6 +52,8 @@ class PlainSends:
         self._body_size_max = storing.drafts.body_size_max
         self._cluster = mark(names.CLUSTER) + config.broker_cluster_name.encode() + b"\x02"
         self._properties_size_max = PROPERTIES_SIZE_MAX - len(self._cluster) - 1
+        # One that fits into no file of the log would be refused with all others that came with it.
+        self._size_max = storing.store.log.draft_size_max - len(self._cluster) - _REST_SIZE_MAX
         self._loop: asyncio.AbstractEventLoop | None = None
         # By topic, what has come in this turn; None for a topic whose messages are not plain.
         self._runs: dict[str, _Run | None] = {}
@@ -75,7 +79,8 @@ class PlainSends:
         ):
             return False
         data = properties.encode("utf-8", "surrogateescape")
-        read = self._read(data) if len(data) <= self._properties_size_max else None
+        fits = len(data) <= self._properties_size_max and len(body) + len(data) <= self._size_max
+        read = self._read(data) if fits else None
         lane = self.lane
         if read is None or lane.under_way >= lane.capacity:
             return False
