@@ -21,8 +21,6 @@ from kerolox.store.queue.queues import Queues
 log = logging.getLogger(__name__)
 
 _CHUNK_SIZE = 256 * 1024
-# Kinds of records that get an entry in a queue.
-_QUEUED = (sysflag.NOT_TRANSACTION, sysflag.COMMIT)
 
 
 class Dispatcher:
@@ -170,8 +168,9 @@ class Dispatcher:
         """Does the same as `dispatch_all`, faster if they are many, and wakes nobody: for a store that is opened."""
         is_usual = self._deleted is None or not self._deleted.offsets
         queued: dict[tuple[str, int], list[Peek]] = {}
+        mask, kinds = sysflag.TRANSACTION_MASK, (sysflag.NOT_TRANSACTION, sysflag.COMMIT)
         for record in records:
-            if record.sys_flag & sysflag.TRANSACTION_MASK in _QUEUED:
+            if record.sys_flag & mask in kinds:
                 place = record.topic, record.queue_id
                 group = queued.get(place)
                 if group is None:

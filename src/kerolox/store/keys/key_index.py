@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 
 _NAME_DIGITS = 17
 _TAG_MARK = b"T#"
-# There are few tags, and each comes often.
-_tag_hash = functools.lru_cache(maxsize=8192)(key_hash)
 _CACHED_SIZE_MAX = 64
 # So few keys are hashed one by one.
 _FEW = 16
@@ -163,35 +161,51 @@ class KeyIndex:
     def put_records(self, records: Sequence[Peek]) -> None:
         """Enters all that records are found by which lie one after the other in the log."""
         end_offset = self.end_physical_offset if self._files else -1
-        keyed = Keyed()
-        topics, texts, offsets, timestamps = keyed.topics, keyed.texts, keyed.offsets, keyed.timestamps
+        # Hashes of tags are known, those of other keys are found together: each then goes where it belongs.
+        hashes: list[int] = []
+        topics: list[str] = []
+        texts: list[bytes] = []
+        places: list[int] = []
+        offsets: list[int] = []
+        timestamps: list[int] = []
+        mask, rollback = sysflag.TRANSACTION_MASK, sysflag.ROLLBACK
+        note, note_topic, note_text, note_place = hashes.append, topics.append, texts.append, places.append
+        note_offset, note_timestamp = offsets.append, timestamps.append
         count = 0
         for record in records:
-            if record.sys_flag & sysflag.TRANSACTION_MASK == sysflag.ROLLBACK:
+            if record.sys_flag & mask == rollback:
                 continue
-            offset = record.physical_offset
+            offset, timestamp, topic, tag = record.physical_offset, record.store_timestamp, record.topic, record.tag
             if offset <= end_offset:
                 if offset == end_offset:
-                    self.put(
-                        record.topic,
-                        index_keys(record.unique_key, record.keys, record.tag),
-                        offset,
-                        record.store_timestamp,
-                    )
+                    self.put(topic, index_keys(record.unique_key, record.keys, tag), offset, timestamp)
                 continue
             if record.unique_key:
-                texts.append(record.unique_key)
+                note_topic(topic)
+                note_text(record.unique_key)
+                note_place(count)
+                note(0)
+                note_offset(offset)
+                note_timestamp(timestamp)
+                count += 1
             if record.keys:
-                keys = record.keys.split(b" ")
-                texts += keys if b"" not in keys else [key for key in keys if key]
-            if record.tag:
-                texts.append(_TAG_MARK + record.tag)
-            more = len(texts) - count
-            count += more
-            topics += [record.topic] * more
-            offsets += [offset] * more
-            timestamps += [record.store_timestamp] * more
-        self._enter(_hashes(topics, texts), offsets, timestamps)
+                keys = [key for key in record.keys.split(b" ") if key]
+                more = len(keys)
+                texts += keys
+                topics += [topic] * more
+                places += range(count, count + more)
+                hashes += [0] * more
+                offsets += [offset] * more
+                timestamps += [timestamp] * more
+                count += more
+            if tag:
+                note(_tag_hash(topic, tag) if len(tag) <= _CACHED_SIZE_MAX else key_hash(topic, tag_key(tag)))
+                note_offset(offset)
+                note_timestamp(timestamp)
+                count += 1
+        for place, hashed in zip(places, _hashes(topics, texts), strict=True):
+            hashes[place] = hashed
+        self._enter(hashes, offsets, timestamps)
 
     def _enter(self, hashes: Sequence[int], offsets: Sequence[int], timestamps: Sequence[int]) -> None:
         count = 0
@@ -386,7 +400,13 @@ def _hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
 
 def _hash(topic: str, key: bytes) -> int:
     is_tag = key.startswith(_TAG_MARK) and len(key) <= _CACHED_SIZE_MAX
-    return _tag_hash(topic, key) if is_tag else key_hash(topic, key)
+    return _tag_hash(topic, key[len(_TAG_MARK) :]) if is_tag else key_hash(topic, key)
+
+
+@functools.lru_cache(maxsize=8192)
+def _tag_hash(topic: str, tag: bytes) -> int:
+    """Returns the hash of a tag's key; there are few tags, and each comes often."""
+    return key_hash(topic, tag_key(tag))
 
 
 def _may_hold(header: IndexHeader, begin_timestamp: int, end_timestamp: int) -> bool:

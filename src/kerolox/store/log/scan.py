@@ -10,6 +10,8 @@ from kerolox.store.log.segments import Segments
 from kerolox.store.seal import Marks
 
 _CHUNK_SIZE = 1024 * 1024
+# What is left of a chunk and is no more than this is read again with what follows it.
+_TAIL_SIZE = 64 * 1024
 _HEAD_SIZE = 8
 _ZEROS = bytes(_CHUNK_SIZE)
 _MAGICS = (MAGIC_V1.to_bytes(4), MAGIC_V2.to_bytes(4))
@@ -95,10 +97,13 @@ class Scan:
     def _run_at(self, offset: int) -> list[Peek]:
         """Returns the usual records at `offset`, as far as they have been read; none if it begins with another."""
         start = offset - self._chunk_offset
-        if not 0 <= start < len(self._chunk):
-            self._bytes(offset, 1)
-            start = 0
-        return peek_run(self._chunk, start, offset, check_crc=True)
+        if 0 <= start < len(self._chunk):
+            run = peek_run(self._chunk, start, offset, check_crc=True)
+            # What is left of the chunk is mostly the beginning of a record.
+            if run or start == 0 or len(self._chunk) - start >= _TAIL_SIZE:
+                return run
+        self._read(offset, _CHUNK_SIZE)
+        return peek_run(self._chunk, 0, offset, check_crc=True)
 
     def record_at(self, offset: int) -> Peek | str | None:
         """Returns the record at `offset`, None if it is a blank, or what is wrong with it."""
@@ -154,9 +159,13 @@ class Scan:
     def _bytes(self, offset: int, size: int) -> bytes:
         start = offset - self._chunk_offset
         if start < 0 or start + size > len(self._chunk):
-            self._chunk = self._segments.read(offset, max(size, _CHUNK_SIZE))
-            self._chunk_offset, start = offset, 0
+            self._read(offset, max(size, _CHUNK_SIZE))
+            start = 0
         return self._chunk[start : start + size]
+
+    def _read(self, offset: int, size: int) -> None:
+        self._chunk = self._segments.read(offset, size)
+        self._chunk_offset = offset
 
 
 def _first(chunk: bytes, position: int) -> int:
