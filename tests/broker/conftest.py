@@ -4,6 +4,11 @@ from pathlib import Path
 import pytest
 
 from tests.broker.brokers import BrokerFixture, running
+from tests.loops import SERVER, Loops
+
+
+def pytest_asyncio_loop_factories() -> Loops:
+    return SERVER
 
 
 @pytest.fixture

@@ -16,6 +16,12 @@ from kerolox.wire.bodies.topics import DataVersion, TopicConfig, TopicConfigTabl
 from kerolox.wire.header import Empty, Header, Request
 from kerolox.wire.headers import namesrv as h
 from kerolox.wire.reply import Reply
+from tests.loops import SERVER, Loops
+
+
+def pytest_asyncio_loop_factories() -> Loops:
+    return SERVER
+
 
 A = TypeVar("A", bound=Header)
 

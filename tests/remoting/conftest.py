@@ -9,7 +9,12 @@ import trustme
 from kerolox.remoting.client import Client
 from kerolox.remoting.server import Server
 from kerolox.remoting.tls import ServerTls, TlsFiles
+from tests.loops import BOTH, Loops
 from tests.remoting.support import Echo, issue, serving
+
+
+def pytest_asyncio_loop_factories() -> Loops:
+    return BOTH
 
 
 @pytest.fixture

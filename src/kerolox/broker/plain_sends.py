@@ -23,6 +23,7 @@ from kerolox.message.properties import mark
 from kerolox.message.record import PROPERTIES_SIZE_MAX, Row
 from kerolox.remoting.routes import Incoming, Later
 from kerolox.runtime.lanes import Lane
+from kerolox.runtime.server_loop import at_end_of_turn
 from kerolox.store.log.commit_log import Appended
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
@@ -108,7 +109,7 @@ class PlainSends:
         """Returns what gathers the messages of a topic; None if each of them has to be looked at."""
         if not self._runs:
             self._loop = self._loop or asyncio.get_running_loop()
-            self._loop.call_soon(self._end)
+            at_end_of_turn(self._loop, self._end)
         topic, config = self._topics.get(name), self._config
         is_usual = (
             topic is not None

@@ -1,6 +1,5 @@
 """`kerolox broker` and `mqbroker`: run a broker until told to stop."""
 
-import asyncio
 import errno
 import ipaddress
 import logging
@@ -21,7 +20,7 @@ from kerolox.cli.servers import (
     until_told,
 )
 from kerolox.errors import ConfigurationError
-from kerolox.runtime import properties
+from kerolox.runtime import properties, server_loop
 from kerolox.runtime.memory import settle
 from kerolox.store.errors import StoreError
 
@@ -80,7 +79,7 @@ def broker(
         click.echo(properties.format_lines(shown), nl=False)
         return
     try:
-        asyncio.run(_serve(settings))
+        server_loop.run(_serve(settings))
     except (ConfigurationError, StoreError, OSError) as error:
         raise NotStarted(str(error)) from error
 

@@ -1,6 +1,5 @@
 """`kerolox namesrv` and `mqnamesrv`: run a NameServer until told to stop."""
 
-import asyncio
 from pathlib import Path
 
 import click
@@ -17,7 +16,7 @@ from kerolox.cli.servers import (
 )
 from kerolox.errors import ConfigurationError
 from kerolox.namesrv import NameServer, NamesrvConfig
-from kerolox.runtime import properties
+from kerolox.runtime import properties, server_loop
 from kerolox.runtime.memory import settle
 
 
@@ -38,7 +37,7 @@ def namesrv(config_file: Path | None, print_config: bool, _namesrv: str, bind: s
         click.echo(properties.format_lines(config.to_properties()), nl=False)
         return
     try:
-        asyncio.run(_serve(config))
+        server_loop.run(_serve(config))
     except ConfigurationError as error:
         raise NotStarted(str(error)) from error
 

@@ -14,6 +14,7 @@ from kerolox.remoting.address import format_address
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.routes import Routes
 from kerolox.remoting.tls import TlsLayer
+from kerolox.runtime.server_loop import at_end_of_turn
 from kerolox.wire.command import JSON, ONEWAY_BIT, Command, encode
 from kerolox.wire.frames import Frame, FrameReader
 from kerolox.wire.header import Header, Request
@@ -243,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
                 _received.loop = loop
             elif not _received.waiting or _received.loop is not loop:
                 _received.loop, _received.waiting = loop, []
-                loop.call_soon(flush_waiting)
+                at_end_of_turn(loop, flush_waiting)
             _received.waiting.append(self)
         self._out += frames
 

@@ -1,6 +1,5 @@
 """The accepting side: a listener, its connections, and the watch over those that stall."""
 
-import asyncio
 import logging
 import resource
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from kerolox.errors import ConfigurationError
 from kerolox.remoting.address import format_address
 from kerolox.remoting.connection import Connection, close_all
 from kerolox.remoting.limits import Limits
+from kerolox.remoting.listener import Listener
 from kerolox.remoting.routes import Routes
 from kerolox.remoting.server_connection import ServerConnection
 from kerolox.remoting.tls import ServerTls, TlsMode
@@ -54,18 +54,16 @@ class Server(Service):
         self._limits = limits or Limits()
         self._tls_mode, self._tls = tls_mode, tls
         self._on_closed = on_closed
-        self._listener: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._connections: dict[Connection, _Watched] = {}
         # Lost, with requests still being worked on.
         self._leaving: set[Connection] = set()
 
     async def open(self) -> None:
         raise_file_limit()
-        loop = asyncio.get_running_loop()
+        self._listener = Listener(self._accept)
         try:
-            self._listener = await loop.create_server(
-                self._accept, self._host, self._port, backlog=self._backlog, reuse_address=True
-            )
+            await self._listener.open(self._host, self._port, backlog=self._backlog)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigurationError(
@@ -106,7 +104,7 @@ class Server(Service):
         now = self._clock.monotonic()
         self._connections[connection] = _Watched(now, 0, now)
         # One that was on its way in when the listener was closed.
-        if self._listener is None or not self._listener.is_serving():
+        if self._listener is None or not self._listener.is_serving:
             connection.abort()
 
     def _lost(self, connection: Connection) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from kerolox.message.errors import RecordError
 from kerolox.runtime.clock import Clock, SystemClock
 from kerolox.runtime.files import Disk, RealDisk
+from kerolox.runtime.server_loop import at_end_of_turn
 from kerolox.runtime.service import Service
 from kerolox.store.arrivals import Arrivals
 from kerolox.store.behind import Behind
@@ -283,7 +284,7 @@ class Store(Service):
         elif is_first:
             # Asked for once: to ask is a system call.
             self._loop = self._loop or asyncio.get_running_loop()
-            self._loop.call_soon(self._append_gathered)
+            at_end_of_turn(self._loop, self._append_gathered)
 
     def _admit(self, drafts: Sequence[Draft]) -> None:
         waiting = self._promises.size + (0 if self._stall is None else self._stall.size)
@@ -305,8 +306,11 @@ class Store(Service):
             return
         appended: list[Appended] = []
         failure: Exception = StoreFull("the disk has no room for another file of the commit log")
+        drafted = gathered[0][0]
+        if len(gathered) > 1:
+            drafted = list(chain.from_iterable([drafts for drafts, _ in gathered]))
         try:
-            appended = self._append(list(chain.from_iterable([drafts for drafts, _ in gathered])), no_file)
+            appended = self._append(drafted, no_file)
         except Exception as error:
             # Whatever it is, those who wait must learn of it.
             failure = error
@@ -323,7 +327,10 @@ class Store(Service):
         if self._is_sync and appended:
             # Also where no sender waits: readers see it when it is durable.
             self.flusher.wake()
+        # Nobody can ask for it before this turn ends, and those who sent it need not wait for what is left to do.
         self.on_told()
+        if appended:
+            self._show(drafted, appended)
 
     def _become_durable(self) -> None:
         unseen = self._unseen
@@ -357,7 +364,9 @@ class Store(Service):
         """Appends drafts with as few writes as possible; fewer places than drafts come back if the disk is full."""
         for draft in drafts:
             self._check(draft)
-        return self._append(drafts)
+        appended = self._append(drafts)
+        self._show(drafts, appended)
+        return appended
 
     def _append(self, drafts: Sequence[Draft], no_file: OSError | None = None) -> list[Appended]:
         if not self._is_open:
@@ -396,11 +405,14 @@ class Store(Service):
             for draft, place in zip(drafts, appended, strict=False):
                 if draft.is_queued:
                     self._queue_offsets[draft.topic, draft.queue_id] = place.queue_offset + len(draft.starts)
-        if not self._is_sync:
-            self._follow(drafts, appended)
-        elif appended:
+        if self._is_sync and appended:
             self._unseen.append((drafts, appended))
         return appended
+
+    def _show(self, drafts: Sequence[Draft], appended: Sequence[Appended]) -> None:
+        """Shows readers what was just appended, unless it has to be durable first."""
+        if not self._is_sync and self._is_open:
+            self._follow(drafts, appended)
 
     def _check(self, draft: Draft) -> None:
         size, size_max = len(draft.records), self.log.draft_size_max

@@ -1,0 +1,181 @@
+"""The socket under an accepted connection: read when it has something, written at once, kept only if it is slow."""
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+from kerolox.runtime.server_loop import add_reader, remove_reader
+
+log = logging.getLogger(__name__)
+
+
+class SocketTransport(asyncio.Transport):
+    """What asyncio's own does for a server, without a handle for every read.
+
+    While everything could be written the loop only watches for something to read; who has been slow is watched in
+    asyncio's way until all was written.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, connected: socket.socket, protocol: asyncio.BufferedProtocol
+    ) -> None:
+        super().__init__({"socket": connected, "peername": _peer(connected)})
+        self._loop = loop
+        self._socket = connected
+        self._descriptor = connected.fileno()
+        self._protocol = protocol
+        self._buffer = bytearray()
+        self._high, self._low = 64 * 1024, 16 * 1024
+        self._is_paused = False
+        self._is_reading = False
+        self._is_closing = False
+        self._is_lost = False
+        protocol.connection_made(self)
+        self.resume_reading()
+
+    # Reading
+
+    def is_reading(self) -> bool:
+        return self._is_reading
+
+    def pause_reading(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._unwatch()
+
+    def resume_reading(self) -> None:
+        if not self._is_reading and not self._is_closing:
+            self._is_reading = True
+            self._watch()
+
+    def _watch(self) -> None:
+        if self._buffer:
+            self._loop.add_reader(self._descriptor, self._read)
+        else:
+            add_reader(self._loop, self._descriptor, self._read)
+
+    def _unwatch(self) -> None:
+        if self._buffer:
+            self._loop.remove_reader(self._descriptor)
+        else:
+            remove_reader(self._loop, self._descriptor)
+
+    def _read(self) -> None:
+        protocol = self._protocol
+        try:
+            size = self._socket.recv_into(protocol.get_buffer(-1))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        try:
+            if size:
+                protocol.buffer_updated(size)
+            else:
+                self.close()
+        except Exception as error:
+            log.exception("closed the connection to %s", self.get_extra_info("peername"))
+            self._lose(error)
+
+    # Writing
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = 64 * 1024 if high is None else high
+        self._low = self._high // 4 if low is None else low
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low, self._high
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._buffer)
+
+    def write(self, data: Any) -> None:
+        if self._is_lost:
+            return
+        if not self._buffer:
+            try:
+                size = self._socket.send(data)
+            except (BlockingIOError, InterruptedError):
+                size = 0
+            except OSError as error:
+                self._lose(error)
+                return
+            if size == len(data):
+                return
+            data = memoryview(data)[size:]
+            if self._is_reading:
+                remove_reader(self._loop, self._descriptor)
+                self._loop.add_reader(self._descriptor, self._read)
+            self._loop.add_writer(self._descriptor, self._write)
+        self._buffer += data
+        if len(self._buffer) > self._high and not self._is_paused:
+            self._is_paused = True
+            self._protocol.pause_writing()
+
+    def _write(self) -> None:
+        try:
+            size = self._socket.send(self._buffer)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        del self._buffer[:size]
+        if not self._buffer:
+            self._loop.remove_writer(self._descriptor)
+            if self._is_reading:
+                self._loop.remove_reader(self._descriptor)
+                add_reader(self._loop, self._descriptor, self._read)
+            if self._is_closing:
+                self._lose(None)
+                return
+        if self._is_paused and len(self._buffer) <= self._low:
+            self._is_paused = False
+            self._protocol.resume_writing()
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    # The end
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        """Closes when all was written."""
+        if self._is_closing:
+            return
+        self.pause_reading()
+        self._is_closing = True
+        if not self._buffer:
+            self._lose(None)
+
+    def abort(self) -> None:
+        self._lose(None)
+
+    def _lose(self, error: OSError | Exception | None) -> None:
+        if self._is_lost:
+            return
+        self.pause_reading()
+        self._is_closing = self._is_lost = True
+        if self._buffer:
+            self._loop.remove_writer(self._descriptor)
+            self._buffer.clear()
+        # Whoever is at work on this connection need not expect that it goes under its hands.
+        self._loop.call_soon(self._end, error)
+
+    def _end(self, error: Exception | None) -> None:
+        try:
+            self._protocol.connection_lost(error)
+        finally:
+            self._socket.close()
+
+
+def _peer(connected: socket.socket) -> object:
+    try:
+        return connected.getpeername()
+    except OSError:
+        # It has left already.
+        return None

@@ -1,0 +1,133 @@
+"""An event loop for servers: what many sockets bring in one turn is dealt with together, at the turn's end.
+
+asyncio's own loop makes a handle of each socket that has something to read, runs it in a context, and knows no end of
+a turn. A server that stores what came, and answers, needs none of the first and all of the last: here readers are
+called where the sockets are polled, and what they left for later runs when the last of them has been called.
+
+Where there is no epoll, or under another loop, the same functions do the same in asyncio's way.
+"""
+
+import asyncio
+import math
+import select
+import selectors
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+Job = Callable[[], object]
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Does what `asyncio.run` does, on a loop for servers where the system has what that needs."""
+    with asyncio.Runner(loop_factory=ServerLoop if sys.platform == "linux" else None) as runner:
+        return runner.run(main)
+
+
+def at_end_of_turn(loop: asyncio.AbstractEventLoop, job: Job) -> None:
+    """Has `job` run, once, when all sockets of this turn were read; under another loop, in the next turn."""
+    if isinstance(loop, ServerLoop):
+        loop.at_end_of_turn(job)
+    else:
+        loop.call_soon(job)
+
+
+def add_reader(loop: asyncio.AbstractEventLoop, descriptor: int, reader: Job) -> None:
+    """Has `reader` called whenever there is something to read; nobody may want to write to it meanwhile."""
+    if isinstance(loop, ServerLoop):
+        loop.turns.read(descriptor, reader)
+    else:
+        loop.add_reader(descriptor, reader)
+
+
+def remove_reader(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
+    if isinstance(loop, ServerLoop):
+        loop.turns.forget(descriptor)
+    else:
+        loop.remove_reader(descriptor)
+
+
+if sys.platform == "linux":
+
+    class Turns(selectors.EpollSelector):
+        """Polls, calls the readers it knows itself, and hands the rest to asyncio."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._epoll: select.epoll = self._selector  # type: ignore[attr-defined]
+            self._readers: dict[int, Job] = {}
+            self.jobs: list[Job] = []
+            self.on_failure: Callable[[Exception], None] = lambda error: None
+
+        def read(self, descriptor: int, reader: Job) -> None:
+            self._epoll.register(descriptor, select.EPOLLIN)
+            self._readers[descriptor] = reader
+
+        def forget(self, descriptor: int) -> None:
+            if self._readers.pop(descriptor, None) is not None:
+                self._epoll.unregister(descriptor)
+
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            if self.jobs:
+                # They may have something to be run, and asyncio does not know of it when it says how long to wait.
+                self._end_turn()
+                timeout = 0
+            wait = -1.0 if timeout is None else math.ceil(timeout * 1000) / 1000 if timeout > 0 else 0
+            readers = self._readers
+            found: list[tuple[selectors.SelectorKey, int]] = []
+            try:
+                events = self._epoll.poll(wait, len(self.get_map()) + len(readers) or 1)
+            except InterruptedError:
+                return found
+            for descriptor, event in events:
+                reader = readers.get(descriptor)
+                if reader is None:
+                    self._hand_on(descriptor, event, found)
+                    continue
+                try:
+                    reader()
+                except Exception as error:
+                    self.on_failure(error)
+            if self.jobs:
+                self._end_turn()
+            return found
+
+        def _hand_on(self, descriptor: int, event: int, found: list[tuple[selectors.SelectorKey, int]]) -> None:
+            key = self.get_map().get(descriptor)
+            # A reader that was called before this one may have closed it.
+            if key is not None:
+                mask = (event & ~select.EPOLLIN and selectors.EVENT_WRITE) | (
+                    event & ~select.EPOLLOUT and selectors.EVENT_READ
+                )
+                found.append((key, mask & key.events))
+
+        def _end_turn(self) -> None:
+            # A job may ask for another, which belongs to this turn, too.
+            while self.jobs:
+                jobs, self.jobs = self.jobs, []
+                for job in jobs:
+                    try:
+                        job()
+                    except Exception as error:
+                        self.on_failure(error)
+
+    class ServerLoop(asyncio.SelectorEventLoop):
+        """asyncio's loop over `Turns`."""
+
+        def __init__(self) -> None:
+            self.turns = Turns()
+            self.turns.on_failure = self._tell
+            super().__init__(self.turns)
+
+        def at_end_of_turn(self, job: Job) -> None:
+            self.turns.jobs.append(job)
+
+        def _tell(self, error: Exception) -> None:
+            self.call_exception_handler({"message": "a reader, or what ends a turn, has failed", "exception": error})
+
+else:
+
+    class ServerLoop(asyncio.SelectorEventLoop):
+        """There is none without epoll, and so nobody makes one."""

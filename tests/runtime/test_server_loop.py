@@ -1,0 +1,142 @@
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+from kerolox.runtime import server_loop
+from kerolox.runtime.server_loop import ServerLoop, add_reader, at_end_of_turn, remove_reader
+
+
+class Pipe:
+    def __init__(self) -> None:
+        self.read_end, self.write_end = os.pipe()
+
+    def fill(self) -> None:
+        os.write(self.write_end, b"x")
+
+    def drain(self) -> None:
+        os.read(self.read_end, 1)
+
+    def close(self) -> None:
+        os.close(self.read_end)
+        os.close(self.write_end)
+
+
+def on_server_loop(main: Any) -> Any:
+    with asyncio.Runner(loop_factory=ServerLoop) as runner:
+        return runner.run(main)
+
+
+def test_what_was_left_for_the_end_of_a_turn_runs_once_all_sockets_of_it_were_read() -> None:
+    pipes = [Pipe() for _ in range(3)]
+    seen: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def ended() -> None:
+            seen.append("end")
+            if seen.count("end") == 1:
+                done.set()
+
+        def read(pipe: Pipe) -> None:
+            pipe.drain()
+            if not seen:
+                at_end_of_turn(loop, ended)
+            seen.append("read")
+
+        for pipe in pipes:
+            add_reader(loop, pipe.read_end, lambda pipe=pipe: read(pipe))
+            pipe.fill()
+        await asyncio.wait_for(done.wait(), 30)
+        for pipe in pipes:
+            remove_reader(loop, pipe.read_end)
+
+    on_server_loop(main())
+
+    assert seen == ["read", "read", "read", "end"]
+    for pipe in pipes:
+        pipe.close()
+
+
+@pytest.mark.parametrize("factory", [ServerLoop, asyncio.SelectorEventLoop])
+def test_what_a_task_leaves_for_the_end_of_a_turn_runs_though_nothing_else_happens(factory: Any) -> None:
+    async def main() -> str:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[str] = loop.create_future()
+        at_end_of_turn(loop, lambda: at_end_of_turn(loop, lambda: future.set_result("both")))
+        return await asyncio.wait_for(future, 30)
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        assert runner.run(main()) == "both"
+
+
+def test_a_reader_or_a_job_that_fails_keeps_no_other_from_its_work() -> None:
+    bad, good = Pipe(), Pipe()
+    told: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+        done = asyncio.Event()
+
+        def fail(name: str, pipe: Pipe | None = None) -> None:
+            if pipe is not None:
+                pipe.drain()
+            raise ValueError(name)
+
+        def succeed() -> None:
+            good.drain()
+            at_end_of_turn(loop, lambda: fail("job"))
+            at_end_of_turn(loop, done.set)
+
+        add_reader(loop, bad.read_end, lambda: fail("reader", bad))
+        add_reader(loop, good.read_end, succeed)
+        bad.fill()
+        good.fill()
+        await asyncio.wait_for(done.wait(), 30)
+
+    on_server_loop(main())
+
+    assert sorted(told) == ["job", "reader"]
+    bad.close()
+    good.close()
+
+
+def test_a_reader_may_forget_another_that_has_something_to_read_in_the_same_turn() -> None:
+    pipes = [Pipe(), Pipe()]
+    seen: list[int] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def read(number: int) -> None:
+            seen.append(number)
+            for pipe in pipes:
+                remove_reader(loop, pipe.read_end)
+            done.set()
+
+        for number, pipe in enumerate(pipes):
+            add_reader(loop, pipe.read_end, lambda number=number: read(number))
+            pipe.fill()
+        await asyncio.wait_for(done.wait(), 30)
+        await asyncio.sleep(0)
+
+    on_server_loop(main())
+
+    assert len(seen) == 1
+    for pipe in pipes:
+        pipe.close()
+
+
+def test_timers_threads_and_subprocesses_work_as_on_any_loop() -> None:
+    async def main() -> tuple[int, int | None]:
+        await asyncio.sleep(0.001)
+        number = await asyncio.to_thread(lambda: 7)
+        process = await asyncio.create_subprocess_exec("true")
+        return number, await asyncio.wait_for(process.wait(), 30)
+
+    assert server_loop.run(main()) == (7, 0)
