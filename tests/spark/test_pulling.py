@@ -115,7 +115,7 @@ def test_what_is_missing_in_a_queue_is_passed_over_and_nothing_comes_twice(
         gather(found, [place for place in places if place[0] != first], wants)  # type: ignore[arg-type]
 
     monkeypatch.setattr(records, "gather", gathering)
-    monkeypatch.setattr(records, "gather_all", lambda entries: None)
+    monkeypatch.setattr(records, "gather_all", lambda starts, sizes: None)
 
     for size in (256 * KIB, 2 * KIB * KIB):
         chunks = _chunks(_options(cluster, **{"rocketmq.pullBatchSizeInBytes": str(size)}), _part(0, 500))

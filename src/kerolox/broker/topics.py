@@ -117,7 +117,7 @@ class TopicTable:
         queues = max(0, min(queue_nums, template.write_queue_nums))
         made = TopicConfig(
             attributes={},
-            perm=perm & ~Perm.INHERIT,
+            perm=int(perm & ~Perm.INHERIT),
             read_queue_nums=queues,
             topic_filter_type=template.topic_filter_type,
             topic_name=topic,

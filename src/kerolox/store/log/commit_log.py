@@ -46,8 +46,8 @@ class CommitLog:
         self._segments = segments
         # A draft is in one file, and at its end there is room for a blank.
         self.draft_size_max = segments.segment_size - BLANK_SIZE_MIN
-        # The end of what is written.
-        self.end_offset = 0
+        # The end of what is written, and where this process began to write.
+        self.end_offset = self.appended_from = 0
         # The end of what a write that failed may have left behind it.
         self._stray_end = 0
         # The last run of bytes, which whoever follows the log will ask for next.
@@ -63,7 +63,7 @@ class CommitLog:
 
     def load(self, end_offset: int) -> None:
         """Goes on writing at `end_offset`, the end of the last whole record that recovery has found."""
-        self.end_offset = end_offset
+        self.end_offset = self.appended_from = end_offset
         self._recent_offset, self._recent = end_offset, b""
 
     def has_room(self, size: int) -> bool:

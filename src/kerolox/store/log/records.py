@@ -101,28 +101,26 @@ class Records:
             self._cut(found, data, start, places[first:last], wants)
             first = last
 
-    def gather_all(self, entries: Sequence[tuple[int, int, int]]) -> list[Run] | None:
+    def gather_all(self, starts: Sequence[int], sizes: Sequence[int]) -> list[Run] | None:
         """Returns the records of queue entries without a copy of them; None if not all are there, and in one file."""
-        (first, _, _), (last, last_size, _) = entries[0], entries[-1]
-        if self.damages or first < self._log.first_offset:
+        first, last, last_size = starts[0], starts[-1], sizes[-1]
+        log = self._log
+        # Else there are fillers among them.
+        are_in_order = max(starts) == last and min(starts) == first
+        if self.damages or first < log.first_offset or not are_in_order:
             return None
         view, base, limit = self._view(first)
         if view is None or last + last_size > limit:
             return None
-        starts = [start - base for start, _, _ in entries]
-        if max(starts) != starts[-1]:
+        # Of what was appended since the store was opened the entries were made by this process, from the same records.
+        if first < log.appended_from and not _are_records(view, base, starts, sizes):
             return None
-        try:
-            heads = [_unpack_head(view, start) for start in starts]
-        except struct.error:
-            return None
-        if heads != [(size, MAGIC_V1, start) for start, size, _ in entries]:
-            return None
-        size = sum([head[0] for head in heads])
+        size = sum(sizes)
+        at = first - base
         if last + last_size - first == size:
             # They lie side by side.
-            return [view[starts[0] : starts[0] + size]]
-        return [view[start : start + head[0]] for start, head in zip(starts, heads, strict=True)]
+            return [view[at : at + size]]
+        return [view[start - base : start - base + size] for start, size in zip(starts, sizes, strict=True)]
 
     def _gather_plain(self, found: Gathered, places: Sequence[tuple[int, int]]) -> int:
         """Adds records without a copy of them, up to an unusual one or a file that cannot be seen; returns how many."""
@@ -219,6 +217,15 @@ class Records:
             return self._log.read(physical_offset, size)
         except OSError as error:
             raise StoreError(f"the commit log could not be read at {physical_offset}: {error}") from error
+
+
+def _are_records(view: memoryview, base: int, starts: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether usual records of these sizes stand in a file that begins at `base`, and say that they lie there."""
+    try:
+        heads = [_unpack_head(view, start - base) for start in starts]
+    except struct.error:
+        return False
+    return heads == [(size, MAGIC_V1, start) for start, size in zip(starts, sizes, strict=True)]
 
 
 def cut_records(run: Run) -> list[bytes]:

@@ -1,7 +1,9 @@
 """Reads a queue as consumers do: some records from an offset on, within bounds."""
 
+import functools
 import os
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import accumulate, chain, takewhile
 
@@ -18,6 +20,8 @@ PULL_SIZE_MAX = 128 * 1024 * 1024
 _PULL_SIZE_MIN = 100
 # More entries are not looked through at once, however many messages are asked for: others wait meanwhile.
 _LOOKED_THROUGH_MAX = 4096
+# Up to so many are unpacked in one go; consumers ask for no more, unless they are told to.
+_FEW = 64
 
 # Judges a message by its tags code, None if that is not known, and by what else the queue has of it.
 Matches = Callable[[int | None, ExtUnit | None], bool]
@@ -106,19 +110,18 @@ def pull(
 ) -> Got:
     """Returns records from `queue_offset` on, which must be one of the queue's; the first that is found always fits."""
     low, high = queue.min_offset, queue.max_offset
-    first, end, size_max = records.first_offset, records.end_offset, records.size_max
     bytes_max = max(_PULL_SIZE_MIN, min(bytes_max, PULL_SIZE_MAX))
     in_memory = min(count_max, bounds.in_memory[0]), min(bytes_max, bounds.in_memory[1])
-    on_disk = min(count_max, bounds.on_disk[0]), min(bytes_max, bounds.on_disk[1])
-    on_disk_before = end - bounds.memory_size
-    entries_max = min(high - queue_offset, max(bounds.entries_max, min(count_max, _LOOKED_THROUGH_MAX)))
-    step = entries_max if matches or wants else max(in_memory[0] + 1, 1)
-
+    on_disk_before = records.end_offset - bounds.memory_size
     if matches is None and wants is None:
         got = _pull_plain(records, queue, queue_offset, low, high, *in_memory, on_disk_before)
         if got is not None:
             return got
 
+    first, end, size_max = records.first_offset, records.end_offset, records.size_max
+    on_disk = min(count_max, bounds.on_disk[0]), min(bytes_max, bounds.on_disk[1])
+    entries_max = min(high - queue_offset, max(bounds.entries_max, min(count_max, _LOOKED_THROUGH_MAX)))
+    step = entries_max if matches or wants else max(in_memory[0] + 1, 1)
     found = Gathered([])
     places: list[tuple[int, int]] = []
     # Of those found, and of those that are likely to be.
@@ -179,19 +182,35 @@ def _pull_plain(
     if 0 < len(data) < count * ENTRY_SIZE:
         # The rest is in the next file, or in memory.
         data = b"".join(_blocks(queue, queue_offset, count, count))
-    entries = list(ENTRY.iter_unpack(data))
-    size = sum([entry[1] for entry in entries])
+    starts, sizes = _columns(data)
+    size = sum(sizes)
     if size > bytes_max:
-        ends = accumulate([entry[1] for entry in entries])
-        entries = entries[: sum(1 for _ in takewhile(bytes_max.__ge__, ends)) or 1]
-        size = sum([entry[1] for entry in entries])
-    if not entries or entries[0][0] < on_disk_before:
+        count = sum(1 for _ in takewhile(bytes_max.__ge__, accumulate(sizes))) or 1
+        starts, sizes = starts[:count], sizes[:count]
+        size = sum(sizes)
+    if not starts or starts[0] < on_disk_before:
         return None
-    runs = records.gather_all(entries)
+    runs = records.gather_all(starts, sizes)
     if runs is None:
         return None
-    last = entries[-1][0]
-    return Got(GetStatus.FOUND, queue_offset + len(entries), low, high, runs, len(entries), size, False, last)
+    count = len(starts)
+    return Got(GetStatus.FOUND, queue_offset + count, low, high, runs, count, size, False, starts[-1])
+
+
+def _columns(data: bytes) -> tuple[Sequence[int], Sequence[int]]:
+    """Returns where the records of entries begin, and how long they are."""
+    count = len(data) // ENTRY_SIZE
+    if count > _FEW:
+        entries = list(ENTRY.iter_unpack(data))
+        return [entry[0] for entry in entries], [entry[1] for entry in entries]
+    fields = _few(count).unpack(data)
+    return fields[::3], fields[1::3]
+
+
+@functools.cache
+def _few(count: int) -> struct.Struct:
+    """Returns what unpacks so many entries at once."""
+    return struct.Struct(">" + ENTRY.format.lstrip(">") * count)
 
 
 def _entries(queue: ConsumeQueue, queue_offset: int, count: int, step: int) -> Iterator[tuple[int, int, int]]:
