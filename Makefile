@@ -4,12 +4,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+# Tests that mostly wait for Spark, or for a browser.
+WIDE := $(wildcard tests/spark tests/examples tests/dashboard)
 # What `make bench` runs.
 PARTS ?= store namesrv broker client
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint fuzz chaos bench compat clean
+.PHONY: help demo up test test-wide test-deep lint fuzz chaos bench compat clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -20,8 +22,21 @@ demo: $(INSTALLED) ## see a cluster at work: orders are sent, pulled back and fo
 up: $(INSTALLED) ## run a NameServer on 127.0.0.1:9876 until interrupted
 	@$(BIN)/kerolox namesrv
 
-test: lint ## run the checks and the tests
+test: lint ## run the checks and the tests, those with Spark or a browser beside the others; ARGS="tests/store -k crash" runs some
+ifdef ARGS
 	$(BIN)/pytest -m "not slow" $(ARGS)
+else
+	@mkdir -p artefacts
+	@$(MAKE) --no-print-directory -j2 test-wide test-deep
+endif
+
+# Its output would get in the other's way, and is shown when it has ended.
+test-wide: $(INSTALLED)
+	@$(BIN)/pytest -m "not slow" $(WIDE) > artefacts/test-wide.log 2>&1 || { cat artefacts/test-wide.log; exit 1; }
+	@tail -n 5 artefacts/test-wide.log
+
+test-deep: $(INSTALLED)
+	$(BIN)/pytest -m "not slow" $(addprefix --ignore=,$(WIDE))
 
 lint: $(INSTALLED) ## run ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
