@@ -7,7 +7,7 @@ INSTALLED := .venv/installed
 # Tests that mostly wait for Spark, or for a browser.
 WIDE := $(wildcard tests/spark tests/examples tests/dashboard)
 # What `make bench` runs.
-PARTS ?= store namesrv broker client
+PARTS ?= store namesrv broker client up
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -19,8 +19,8 @@ help: ## show this
 demo: $(INSTALLED) ## see a cluster at work: orders are sent, pulled back and found by key
 	@$(BIN)/python examples/messages.py
 
-up: $(INSTALLED) ## run a NameServer on 127.0.0.1:9876 until interrupted
-	@$(BIN)/kerolox namesrv
+up: $(INSTALLED) ## run a whole cluster on this machine until interrupted: NameServer, broker and dashboard
+	@$(BIN)/kerolox up $(ARGS)
 
 test: lint ## run the checks and the tests, those with Spark or a browser beside the others; ARGS="tests/store -k crash" runs some
 ifdef ARGS

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bench.connections import connect
 from bench.report import KEROLOX
-from bench.servers import JAVA_HEAP, JAVA_OPENED, Contestant
+from bench.servers import JAVA_HEAP, JAVA_OPENED, Contestant, name_servers
 from tests.apache import SERVER_VERSIONS, VERSIONS
 from tests.apache.maven import classpath
-from tests.apache.processes import free_port, running, temporary_home
+from tests.apache.processes import Process, free_port, running, temporary_home
 from tests.apache.servers import write_properties
 
 # A broker listens on two more ports, for clients in a hurry and for its slaves.
@@ -39,6 +39,24 @@ def our_broker(flush: str, held: contextlib.ExitStack) -> tuple[Contestant, str]
     return _ours(namesrv, flush), namesrv
 
 
+def java_cluster(held: contextlib.ExitStack) -> tuple[list[Process], int]:
+    """Starts a NameServer of Java's newest 4.9 and, as soon as that listens, a broker: earlier it would not find it,
+    and try again after ten seconds only.
+
+    Returns them and the port of the NameServer; whether the broker serves yet is for the caller to see.
+    """
+    version = SERVER_VERSIONS["4.9.8"]
+    port, broker_port = free_port(), free_port(*NEIGHBOURS)
+    name_server = next(each for each in name_servers() if each.name == NEWEST_4)
+    contestant = _java(NEWEST_4, version, f"127.0.0.1:{port}", "ASYNC_FLUSH")
+    processes = []
+    for each, at in ((name_server, port), (contestant, broker_port)):
+        home = held.enter_context(temporary_home())
+        processes.append(held.enter_context(running(each.command(home, at), home, f"127.0.0.1:{at}")))
+        _wait_for_listener(port)
+    return processes, port
+
+
 def _name_server(held: contextlib.ExitStack) -> str:
     port = free_port()
     home = held.enter_context(temporary_home())
@@ -49,11 +67,16 @@ def _name_server(held: contextlib.ExitStack) -> str:
     }
     command = [*_python("kerolox.cli.namesrv", "namesrv"), str(write_properties(home / "bench.properties", settings))]
     held.enter_context(running(command, home, f"127.0.0.1:{port}"))
+    _wait_for_listener(port)
+    return f"127.0.0.1:{port}"
+
+
+def _wait_for_listener(port: int) -> None:
     deadline = time.monotonic() + _READY_SECONDS_MAX
     while True:
         try:
             connect(port).close()
-            return f"127.0.0.1:{port}"
+            return
         except OSError:
             if time.monotonic() > deadline:
                 raise

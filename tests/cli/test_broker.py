@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from kerolox.broker import Settings
-from kerolox.cli.broker import broker, check_advertised
-from kerolox.errors import ConfigurationError, TopicNotFound
+from kerolox.cli.broker import broker
+from kerolox.errors import TopicNotFound
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.remoting.client import Client
 from kerolox.runtime import properties
@@ -298,39 +298,6 @@ def test_a_table_that_is_damaged_is_said_and_not_overwritten(tmp_path: Path) -> 
     assert "topics.json" in result.stderr
     assert "Traceback" not in result.stderr
     assert damaged.read_text() == "{ torn"
-
-
-# The advertised address
-
-
-def settings(bind: str, advertised: str) -> Settings:
-    made = Settings()
-    made.update({"bindAddress": bind, "brokerIP1": advertised})
-    return made
-
-
-@pytest.mark.parametrize(("bind", "advertised"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1")])
-def test_an_address_that_clients_can_reach_is_fine(
-    bind: str, advertised: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    check_advertised(settings(bind, advertised))
-
-    assert caplog.text == ""
-
-
-def test_an_address_of_another_machine_is_a_warning_for_something_may_forward_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    check_advertised(settings("0.0.0.0", "192.0.2.1"))
-
-    assert "brokerIP1=192.0.2.1 is no address of this machine" in caplog.text
-    assert "set brokerIP1 to the address that they reach this machine by" in caplog.text
-
-
-@pytest.mark.parametrize(("bind", "advertised"), [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "192.0.2.1")])
-def test_an_address_that_nobody_can_reach_ends_the_start(bind: str, advertised: str) -> None:
-    with pytest.raises(ConfigurationError):
-        check_advertised(settings(bind, advertised))
 
 
 def test_the_original_name_is_a_script_of_the_package() -> None:

@@ -19,7 +19,7 @@ from kerolox.wire.headers.namesrv import GetNamesrvConfig, PutKVConfig
 BIN = Path(sys.executable).parent
 COMMANDS = [[str(BIN / "kerolox"), "namesrv"], [str(BIN / "mqnamesrv")]]
 # Neither ROCKETMQ_HOME nor NAMESRV_ADDR is set: the original would refuse to start.
-PLAIN_ENVIRONMENT = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG")}
+PLAIN_ENVIRONMENT = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "PYTHONPATH")}
 
 
 @pytest.fixture(params=COMMANDS, ids=lambda command: Path(command[0]).name)

@@ -77,6 +77,11 @@ CONFIG_OF_OURS = {
     "connectionRequestsMax",
     "partialFrameTimeSeconds",
     "partialFrameBytesMax",
+    "logDir",
+    "logFormat",
+    "logLevel",
+    "logFileSizeMax",
+    "logFilesMax",
 }
 
 ON_PURPOSE = FIELDS_REQUIRED.keys() | EXCEPTION_SHOWN | CONFIG_REFUSED | CONFIG_SHOWN

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kerolox.runtime.clock import ManualClock
-from kerolox.runtime.service import Periodic, Service, Supervisor
+from kerolox.runtime.service import Late, Periodic, Service, Supervisor
 
 
 class Noted(Service):
@@ -168,3 +168,33 @@ async def test_who_is_told_to_stop_while_it_opens_closes_that_one_too() -> None:
         await entering
 
     assert events == ["open a", "open b", "close b", "close a"]
+
+
+async def test_a_late_service_is_made_when_those_before_it_are_open() -> None:
+    events: list[str] = []
+
+    def make() -> Service:
+        events.append("make")
+        return Noted("late", events)
+
+    async with Supervisor(Noted("first", events), Late(make, then=lambda _: events.append("then"))):
+        await turn()
+
+    assert events[:4] == ["open first", "make", "open late", "then"]
+    assert events[-2:] == ["close late", "close first"]
+
+
+async def test_a_service_that_is_not_needed_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
+    events: list[str] = []
+    other, spare = Noted("other", events), Noted("spare", events)
+    async with Supervisor(other, Late(lambda: spare, is_needed=False)) as supervisor:
+        waiting = asyncio.create_task(supervisor.wait())
+        await turn()
+        spare.fails.set()
+        await turn()
+
+        assert "end spare" in events
+        assert not waiting.done()
+        assert "Noted failed; the rest goes on" in caplog.text
+        waiting.cancel()
+        await asyncio.wait([waiting])

@@ -31,10 +31,13 @@ class LazyGroup(click.Group):
         "broker": "kerolox.cli.broker",
         "consume": "kerolox.cli.consume",
         "doctor": "kerolox.cli.doctor",
+        "down": "kerolox.cli.down",
         "namesrv": "kerolox.cli.namesrv",
         "send": "kerolox.cli.send",
+        "status": "kerolox.cli.down",
         "store": "kerolox.cli.store",
         "top": "kerolox.cli.top",
+        "up": "kerolox.cli.up",
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -1,30 +1,27 @@
 """`kerolox broker` and `mqbroker`: run a broker until told to stop."""
 
-import errno
-import ipaddress
-import logging
-import socket
 from pathlib import Path
 
 import click
 
 from kerolox.broker import Broker, Settings
+from kerolox.broker.advertised import check_advertised
 from kerolox.cli.servers import (
     BadConfiguration,
     NotStarted,
     OriginalCommand,
-    log_to_stderr,
+    logging_options,
     on_signals,
     read_properties,
     started,
     until_told,
+    with_parent,
 )
 from kerolox.errors import ConfigurationError
 from kerolox.runtime import properties, server_loop
+from kerolox.runtime.logs import logging_as
 from kerolox.runtime.memory import settle
 from kerolox.store.errors import StoreError
-
-log = logging.getLogger(__name__)
 
 # What the original prints with -m: the settings that matter most.
 _IMPORTANT = (
@@ -51,25 +48,37 @@ _IMPORTANT = (
 @click.option("-p", "--printConfigItem", "print_config", is_flag=True, help="Print every setting and exit.")
 @click.option("-m", "--printImportantConfig", "print_important", is_flag=True, help="Print the main settings and exit.")
 @click.option("--bind", help="Address to listen on; 0.0.0.0 accepts other machines.")
+@click.option("--advertise", help="IP address at which clients reach this broker (brokerIP1).")
 @click.option("--port", type=int, help="Port to listen on; 0 takes a free one.")
 @click.option("--store", "directory", type=Path, help="Directory of the store.")
+@click.option("--with-parent", "ends_with_parent", is_flag=True, hidden=True, help="End when standard input does.")
+@logging_options
 def broker(
     config_file: Path | None,
     namesrv: str | None,
     print_config: bool,
     print_important: bool,
     bind: str | None,
+    advertise: str | None,
     port: int | None,
     directory: Path | None,
+    ends_with_parent: bool,
+    log_dir: Path | None,
+    log_format: str | None,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C."""
-    log_to_stderr()
+    given = {
+        "namesrvAddr": namesrv,
+        "bindAddress": bind,
+        "brokerIP1": advertise,
+        "listenPort": port,
+        "storePathRootDir": directory,
+        "logDir": log_dir,
+        "logFormat": log_format,
+    }
     try:
         settings = _settings(config_file)
-        given = {"namesrvAddr": namesrv, "bindAddress": bind, "listenPort": port, "storePathRootDir": directory}
         settings.update({key: str(value) for key, value in given.items() if value is not None})
-        if not (print_config or print_important):
-            check_advertised(settings)
     except ConfigurationError as error:
         raise BadConfiguration(str(error)) from error
     if print_config or print_important:
@@ -79,7 +88,9 @@ def broker(
         click.echo(properties.format_lines(shown), nl=False)
         return
     try:
-        server_loop.run(_serve(settings))
+        with logging_as(settings.server.log_options("broker")):
+            _check(settings)
+            server_loop.run(_serve(settings, ends_with_parent=ends_with_parent))
     except (ConfigurationError, StoreError, OSError) as error:
         raise NotStarted(str(error)) from error
 
@@ -92,51 +103,17 @@ def _settings(file: Path | None) -> Settings:
     return settings
 
 
-def check_advertised(settings: Settings) -> None:
-    """ConfigurationError if others would be told an address at which they cannot reach this broker."""
-    advertised, bound = settings.broker.broker_ip1, settings.server.bind_address
+def _check(settings: Settings) -> None:
     try:
-        address = ipaddress.ip_address(advertised)
-    except ValueError as error:
-        raise ConfigurationError(
-            f"brokerIP1={advertised!r} is no IP address: set it to the one that clients reach this machine by"
-        ) from error
-    if address.is_unspecified:
-        raise ConfigurationError(f"brokerIP1={advertised} is no address that clients could connect to")
-    try:
-        is_open = not ipaddress.ip_address(bound).is_loopback
-    except ValueError:
-        is_open = bound != "localhost"
-    if is_open and address.is_loopback:
-        raise ConfigurationError(
-            f"bindAddress={bound} serves other machines, and brokerIP1={advertised} sends them to themselves: "
-            "set brokerIP1 to the address that they reach this machine by"
-        )
-    if not is_open and not address.is_loopback:
-        raise ConfigurationError(
-            f"brokerIP1={advertised} tells clients to come from outside, and bindAddress={bound} lets nobody in: "
-            "set bindAddress=0.0.0.0"
-        )
-    if is_open and not _is_of_this_machine(advertised):
-        log.warning(
-            "brokerIP1=%s is no address of this machine: unless something forwards it here, clients do not find the "
-            "broker; set brokerIP1 to the address that they reach this machine by",
-            advertised,
-        )
+        check_advertised(settings)
+    except ConfigurationError as error:
+        raise BadConfiguration(str(error)) from error
 
 
-def _is_of_this_machine(address: str) -> bool:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as trying:
-        try:
-            trying.bind((address, 0))
-        except OSError as error:
-            return error.errno != errno.EADDRNOTAVAIL
-    return True
-
-
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, *, ends_with_parent: bool) -> None:
     stop = on_signals()
+    if ends_with_parent:
+        with_parent(stop)
     running = await started(Broker(settings), stop)
     if running is None:
         return

@@ -8,7 +8,7 @@ from kerolox.cli.servers import (
     BadConfiguration,
     NotStarted,
     OriginalCommand,
-    log_to_stderr,
+    logging_options,
     on_signals,
     read_properties,
     started,
@@ -17,6 +17,7 @@ from kerolox.cli.servers import (
 from kerolox.errors import ConfigurationError
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.runtime import properties, server_loop
+from kerolox.runtime.logs import logging_as
 from kerolox.runtime.memory import settle
 
 
@@ -26,31 +27,38 @@ from kerolox.runtime.memory import settle
 @click.option("-n", "--namesrvAddr", "_namesrv", envvar="NAMESRV_ADDR", help="Accepted; a NameServer needs none.")
 @click.option("--bind", help="Address to listen on; 0.0.0.0 accepts other machines.")
 @click.option("--port", type=int, help="Port to listen on; 0 takes a free one.")
-def namesrv(config_file: Path | None, print_config: bool, _namesrv: str, bind: str | None, port: int | None) -> None:
+@logging_options
+def namesrv(
+    config_file: Path | None,
+    print_config: bool,
+    _namesrv: str,
+    bind: str | None,
+    port: int | None,
+    log_dir: Path | None,
+    log_format: str | None,
+) -> None:
     """Run a NameServer until SIGTERM or Ctrl-C."""
-    log_to_stderr()
+    given = {"bindAddress": bind, "listenPort": port, "logDir": log_dir, "logFormat": log_format}
     try:
-        config = _configuration(config_file, bind, port)
+        config = _configuration(config_file)
+        config.update({key: str(value) for key, value in given.items() if value is not None})
     except ConfigurationError as error:
         raise BadConfiguration(str(error)) from error
     if print_config:
         click.echo(properties.format_lines(config.to_properties()), nl=False)
         return
     try:
-        server_loop.run(_serve(config))
+        with logging_as(config.log_options("namesrv")):
+            server_loop.run(_serve(config))
     except ConfigurationError as error:
         raise NotStarted(str(error)) from error
 
 
-def _configuration(file: Path | None, bind: str | None, port: int | None) -> NamesrvConfig:
+def _configuration(file: Path | None) -> NamesrvConfig:
     config = NamesrvConfig()
     if file is not None:
         config.update(read_properties(file))
         config.config_store_path = file.absolute()
-    if bind is not None:
-        config.bind_address = bind
-    if port is not None:
-        config.listen_port = port
     return config
 
 

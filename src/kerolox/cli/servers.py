@@ -1,19 +1,21 @@
 """What the commands that run a server have in common."""
 
 import asyncio
-import logging
+import os
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from kerolox.errors import ConfigurationError
 from kerolox.runtime import properties
+from kerolox.runtime.logs import LogFormat
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class BadConfiguration(click.ClickException):
@@ -42,8 +44,13 @@ class OriginalCommand(click.Command):
             raise BadArguments(error.message, error.ctx) from error
 
 
-def log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+def logging_options(function: F) -> F:
+    """Adds the flags that say where log lines go; each stands for the key that is their name in camelCase."""
+    function = click.option("--log-dir", type=Path, help="Directory of log files, which turn over; else stderr.")(
+        function
+    )
+    kinds = click.Choice([kind.value for kind in LogFormat])
+    return click.option("--log-format", type=kinds, help="Log lines for people, or JSON for machines.")(function)
 
 
 def read_properties(file: Path) -> dict[str, str]:
@@ -60,6 +67,18 @@ def on_signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     return stop
+
+
+def with_parent(stop: asyncio.Event) -> None:
+    """Sets `stop` when standard input ends, as it does when the process that started this one is no more."""
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            stop.set()
+
+    loop.add_reader(0, read)
 
 
 async def started(server: AbstractAsyncContextManager[T], stop: asyncio.Event) -> T | None:

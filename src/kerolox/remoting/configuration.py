@@ -7,6 +7,7 @@ from kerolox.errors import ConfigurationError
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.tls import ClientAuth, ServerTls, TlsFiles, TlsMode
 from kerolox.runtime.configuration import Properties, bounded, named
+from kerolox.runtime.logs import LogFormat, LogLevel, LogOptions
 
 
 @dataclass(slots=True)
@@ -31,6 +32,23 @@ class ListenerConfig(Properties):
     tls_server_key_password: str | None = named("tls.server.keyPassword", None)
     tls_server_trust_cert_path: Path | None = named("tls.server.trustCertPath", None)
     tls_server_need_client_auth: ClientAuth = named("tls.server.need.client.auth", ClientAuth.NONE)
+
+    # Where log lines go: files in a directory, else standard error. The original keeps ten files of 128 MB as well.
+    log_dir: Path | None = None
+    log_format: LogFormat = LogFormat.TEXT
+    log_level: LogLevel = LogLevel.INFO
+    log_file_size_max: int = bounded(128 * 1024 * 1024, 4096, 2**40)
+    log_files_max: int = bounded(10, 1, 1000)
+
+    def log_options(self, name: str) -> LogOptions:
+        return LogOptions(
+            name=name,
+            directory=self.log_dir,
+            format=self.log_format,
+            level=self.log_level,
+            file_size_max=self.log_file_size_max,
+            files_max=self.log_files_max,
+        )
 
     def limits(self) -> Limits:
         return Limits(

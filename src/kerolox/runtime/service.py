@@ -53,6 +53,43 @@ class Periodic(Service):
             await self._clock.sleep(self.seconds)
 
 
+class Late(Service):
+    """A service that is made when those before it are open; `then` is called with it once it is open, too.
+
+    If it is not needed, those beside it go on when it fails.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Service],
+        *,
+        then: Callable[[Service], None] | None = None,
+        is_needed: bool = True,
+    ) -> None:
+        self._make = make
+        self._then = then
+        self._is_needed = is_needed
+        self._service = Service()
+
+    async def open(self) -> None:
+        service = self._make()
+        await service.open()
+        self._service = service
+        if self._then is not None:
+            self._then(service)
+
+    async def run(self) -> None:
+        try:
+            await self._service.run()
+        except Exception:
+            if self._is_needed:
+                raise
+            log.exception("%s failed; the rest goes on", type(self._service).__name__)
+
+    async def close(self) -> None:
+        await self._service.close()
+
+
 class Supervisor:
     """Opens services in order, closes them in reverse, and ends them all when one fails."""
 

@@ -1,10 +1,10 @@
-"""A NameServer and brokers in this process."""
+"""A small cluster in this process, for tests."""
 
-from contextlib import AsyncExitStack
 from pathlib import Path
 
-from kerolox.broker import Broker, Settings
-from kerolox.namesrv import NameServer, NamesrvConfig
+from kerolox.broker import Settings
+from kerolox.local import cluster
+from kerolox.namesrv import NamesrvConfig
 
 # Small enough that making the files takes no time; a test that needs more says so.
 _SMALL = {
@@ -17,54 +17,35 @@ _SMALL = {
 }
 
 
-class Cluster:
+class Cluster(cluster.Cluster):
     """`async with Cluster(directory) as cluster: ... cluster.namesrv_addr`. Stores are kept in `directory`."""
 
     def __init__(
         self, directory: Path, *, brokers: int = 1, settings: dict[str, str] | None = None, name: str = "DefaultCluster"
     ) -> None:
-        self._directory = directory
-        self._count = brokers
-        self._settings = settings or {}
-        self._name = name
-        self._running = AsyncExitStack()
-        self.name_server = NameServer(
-            NamesrvConfig(
-                listen_port=0,
-                kv_config_path=directory / "namesrv" / "kvConfig.json",
-                config_store_path=directory / "namesrv" / "namesrv.properties",
-            )
+        name_server = NamesrvConfig(
+            listen_port=0,
+            kv_config_path=directory / "namesrv" / "kvConfig.json",
+            config_store_path=directory / "namesrv" / "namesrv.properties",
         )
-        self.brokers: list[Broker] = []
-
-    @property
-    def namesrv_addr(self) -> str:
-        """What clients are configured with."""
-        return self.name_server.address
+        names = [cluster.broker_name(number) for number in range(brokers)]
+        super().__init__(name_server, [_settings(directory / each, name, settings or {}) for each in names])
 
     async def __aenter__(self) -> "Cluster":
-        async with AsyncExitStack() as starting:
-            await starting.enter_async_context(self.name_server)
-            for number in range(self._count):
-                broker = self._broker(f"broker-{chr(ord('a') + number)}")
-                self.brokers.append(await starting.enter_async_context(broker))
-            self._running = starting.pop_all()
+        await super().__aenter__()
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        await self._running.aclose()
 
-    def _broker(self, name: str) -> Broker:
-        settings = Settings()
-        settings.update(
-            {
-                **_SMALL,
-                "brokerName": name,
-                "brokerClusterName": self._name,
-                "namesrvAddr": self.namesrv_addr,
-                "listenPort": "0",
-                "storePathRootDir": str(self._directory / name),
-                **self._settings,
-            }
-        )
-        return Broker(settings)
+def _settings(directory: Path, cluster_name: str, changes: dict[str, str]) -> Settings:
+    settings = Settings()
+    settings.update(
+        {
+            **_SMALL,
+            "brokerName": directory.name,
+            "brokerClusterName": cluster_name,
+            "listenPort": "0",
+            "storePathRootDir": str(directory),
+            **changes,
+        }
+    )
+    return settings

@@ -1,0 +1,64 @@
+"""`kerolox down` and `kerolox status` where nothing runs, or something else does."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.ups import kerolox, running, status
+
+
+def test_where_nothing_runs_that_is_said(tmp_path: Path) -> None:
+    where = tmp_path / "kerolox" / "up"
+
+    stopped, shown = kerolox(tmp_path, "down"), kerolox(tmp_path, "status")
+
+    assert (stopped.returncode, stopped.stdout) == (0, f"Nothing runs from {where}.\n")
+    assert (shown.returncode, shown.stdout) == (3, f"Nothing runs from {where}. Start it with `kerolox up`.\n")
+    assert not where.exists()
+
+
+def test_what_runs_is_shown(tmp_path: Path) -> None:
+    with running(tmp_path, "--no-dashboard", "--data", str(tmp_path / "mine")) as (process, said):
+        shown = kerolox(tmp_path, "status", "--data", str(tmp_path / "mine"))
+
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("Kerolox 0.")
+    assert f" runs as process {process.pid} since " in lines[0]
+    assert lines[1:3] == said[1:3]
+    assert said[-1].endswith(f"kerolox down --data {tmp_path / 'mine'}, or Ctrl-C")
+    assert (shown.returncode, lines[-1].split()) == (0, ["Data", str(tmp_path / "mine")])
+
+
+def test_a_process_that_has_the_number_of_one_that_was_killed_is_left_alone(tmp_path: Path) -> None:
+    with running(tmp_path, "--no-dashboard") as (process, _):
+        process.kill()
+        process.communicate(timeout=60)
+    folder = tmp_path / "kerolox" / "up"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        file = folder / "up.json"
+        file.write_text(file.read_text().replace(str(process.pid), str(other.pid)))
+
+        assert kerolox(tmp_path, "down").stdout == f"Nothing runs from {folder}.\n"
+        assert status(tmp_path)["running"] is False
+        assert other.poll() is None
+
+
+def test_one_that_does_not_end_in_time_is_told_with_what_to_do(tmp_path: Path) -> None:
+    holding = (
+        "import signal, sys; from pathlib import Path; from kerolox.local.folder import Folder\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "with Folder(Path(sys.argv[1])).taken(): print('taken', flush=True); sys.stdin.read()\n"
+    )
+    folder = tmp_path / "kerolox" / "up"
+    with subprocess.Popen(
+        [sys.executable, "-c", holding, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        shown, stopped = kerolox(tmp_path, "status"), kerolox(tmp_path, "down", "--timeout", "0.1")
+
+    assert shown.stdout == f"Process {process.pid} is starting or ending.\n"
+    assert stopped.returncode == 1
+    assert f"process {process.pid} has not ended within 0.1 s" in stopped.stderr
+    assert f"kill -9 {process.pid}" in stopped.stderr

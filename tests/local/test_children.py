@@ -1,0 +1,123 @@
+"""Processes that are watched; those here are no brokers, but end when and how a test wants."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kerolox.errors import ConfigurationError
+from kerolox.local.children import BrokerProcess, BrokerProcesses
+from kerolox.runtime.clock import ManualClock
+
+_SERVING = """
+import sys
+print("The broker[broker-a, 127.0.0.1:10911] boot success.", flush=True)
+sys.stdin.read()
+"""
+# Serves when there is no file, and complains when there is.
+_ONCE = """
+import pathlib, sys
+if pathlib.Path(sys.argv[1]).exists():
+    sys.exit("Error: the store is broken")
+pathlib.Path(sys.argv[1]).touch()
+print("The broker[broker-a, 127.0.0.1:10911] boot success.", flush=True)
+sys.stdin.read()
+"""
+
+
+class HastyClock(ManualClock):
+    """Sleeping takes no time, but time passes."""
+
+    async def sleep(self, seconds: float) -> None:
+        await self.advance(seconds)
+
+
+class Watched:
+    """A child under watch on a clock of the test's own."""
+
+    def __init__(self, script: str, *arguments: str) -> None:
+        self.clock = HastyClock()
+        self.changes: list[tuple[str, int]] = []
+        self.child = BrokerProcess(
+            "broker-a", [sys.executable, "-c", script, *arguments], clock=self.clock, on_change=self._note
+        )
+        self.changed = asyncio.Event()
+
+    def _note(self) -> None:
+        self.changes.append((self.child.state.state, self.child.state.restarts))
+        self.changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits for a change that makes it true."""
+        async with asyncio.timeout(60):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+    def kill(self) -> None:
+        os.kill(self.child.state.pid, signal.SIGKILL)
+
+
+async def test_one_that_dies_is_started_again_and_told_of() -> None:
+    watched = Watched(_SERVING)
+    await watched.child.open()
+    running = asyncio.create_task(watched.child.run())
+    first = watched.child.state.pid
+    assert watched.child.state.address == "127.0.0.1:10911"
+
+    watched.kill()
+    await watched.until(lambda: watched.changes[-1] == ("running", 1))
+
+    assert watched.child.state.pid != first
+    assert watched.changes == [("running", 0), ("restarting", 1), ("running", 1)]
+    running.cancel()
+    await asyncio.wait([running])
+    await watched.child.close()
+
+
+async def test_one_that_dies_too_often_stays_away(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    watched = Watched(_ONCE, str(tmp_path / "served"))
+    await watched.child.open()
+    running = asyncio.create_task(watched.child.run())
+
+    watched.kill()
+    async with asyncio.timeout(60):
+        await watched.until(lambda: watched.child.state.state == "failed")
+        await running
+
+    assert watched.changes[-1] == ("failed", 5)
+    assert "broker-a died 5 times within a minute and stays away: the store is broken" in caplog.text
+    await watched.child.close()
+
+
+async def test_one_that_does_not_start_is_told_in_its_own_words(tmp_path: Path) -> None:
+    (tmp_path / "served").touch()
+    watched = Watched(_ONCE, str(tmp_path / "served"))
+
+    with pytest.raises(ConfigurationError, match="broker-a did not start: the store is broken"):
+        await watched.child.open()
+
+
+async def test_when_one_of_several_does_not_start_none_is_left(tmp_path: Path) -> None:
+    (tmp_path / "served").touch()
+    fine, broken = Watched(_SERVING), Watched(_ONCE, str(tmp_path / "served"))
+
+    with pytest.raises(ConfigurationError, match="the store is broken"):
+        await BrokerProcesses([fine.child, broken.child]).open()
+
+    with pytest.raises(ProcessLookupError):
+        fine.kill()
+
+
+async def test_what_a_child_says_without_end_is_read_and_forgotten() -> None:
+    loud = _SERVING.replace("sys.stdin.read()", "print('x' * 200_000, file=sys.stderr, flush=True); sys.stdin.read()")
+    watched = Watched(loud + "\nprint('over', file=sys.stderr, flush=True)")
+    await watched.child.open()
+
+    await watched.child.close()
+
+    assert watched.changes == [("running", 0)]

@@ -1,0 +1,117 @@
+"""Log lines: text or JSON, in files that make room, and never in the way."""
+
+import json
+import logging
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kerolox.errors import ConfigurationError
+from kerolox.runtime.logs import LogFormat, LogLevel, LogOptions, WaitingHandler, logging_as
+
+log = logging.getLogger("kerolox.testing.logs")
+
+
+def test_lines_go_to_a_file_and_warnings_to_the_terminal_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logging_as(LogOptions(name="broker", directory=tmp_path / "logs")):
+        log.debug("not told")
+        log.info("opened %s", "a store")
+        log.warning("the disk is full")
+
+    lines = (tmp_path / "logs" / "broker.log").read_text().splitlines()
+    assert [line.split(" ", 2)[2] for line in lines] == [
+        "INFO kerolox.testing.logs: opened a store",
+        "WARNING kerolox.testing.logs: the disk is full",
+    ]
+    assert capsys.readouterr().err.splitlines() == lines[1:]
+
+
+def test_without_a_directory_lines_go_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_as(LogOptions(name="broker", level=LogLevel.DEBUG)):
+        log.debug("frame")
+    log.warning("after the end")
+
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_json_has_an_object_to_a_line_and_tracebacks_in_it(tmp_path: Path) -> None:
+    with logging_as(LogOptions(name="up", directory=tmp_path, format=LogFormat.JSON)):
+        log.info("two\nlines of %s", "text")
+        try:
+            raise ValueError("seven")
+        except ValueError:
+            log.exception("failed")
+
+    first, second = map(json.loads, (tmp_path / "up.log").read_text().splitlines())
+    assert (first["level"], first["logger"], first["message"]) == ("INFO", log.name, "two\nlines of text")
+    assert first["time"].endswith("+00:00")
+    assert "exception" not in first
+    assert second["exception"].endswith("ValueError: seven")
+
+
+def test_files_are_as_large_and_as_many_as_allowed(tmp_path: Path) -> None:
+    with logging_as(LogOptions(name="broker", directory=tmp_path, file_size_max=4096, files_max=3)):
+        for number in range(1000):
+            log.info("line %d %s", number, "x" * 50)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broker.log", "broker.log.1", "broker.log.2"]
+    assert all(path.stat().st_size <= 4096 for path in tmp_path.iterdir())
+    assert "line 999" in (tmp_path / "broker.log").read_text()
+
+
+def test_a_directory_that_cannot_be_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with (
+        pytest.raises(ConfigurationError, match=r"log file .*broker\.log cannot be written"),
+        logging_as(LogOptions(name="broker", directory=tmp_path / "file")),
+    ):
+        pass
+
+
+class Slow(logging.Handler):
+    """Writes nothing before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self.let_go = threading.Event()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.begun.set()
+        self.let_go.wait(60)
+        self.lines.append(record.getMessage())
+
+
+def test_who_logs_does_not_wait_for_a_slow_disk_and_what_is_left_out_is_counted() -> None:
+    slow = Slow()
+    handler = WaitingHandler([slow], waiting_max=2)
+
+    def say(text: str) -> None:
+        handler.handle(logging.LogRecord("kerolox", logging.INFO, "", 0, "%s", (text,), None))
+
+    say("a")
+    assert slow.begun.wait(60)
+    for text in ("b", "c", "d", "e"):
+        say(text)
+    slow.let_go.set()
+    handler.close()
+
+    assert [line for line in slow.lines if len(line) == 1] == ["a", "b", "c"]
+    assert slow.lines[1] == "2 log lines were left out: they came faster than they could be written"
+
+
+def test_the_root_logger_is_as_it_was_before(tmp_path: Path) -> None:
+    root = logging.getLogger()
+    before = (root.level, list(root.handlers))
+
+    with logging_as(LogOptions(name="broker", directory=tmp_path)):
+        assert len(root.handlers) == len(before[1]) + 1
+
+    assert (root.level, list(root.handlers)) == before
+    assert not [thread for thread in threading.enumerate() if thread.name == "log"], sys.version
