@@ -300,6 +300,16 @@ def test_a_table_that_is_damaged_is_said_and_not_overwritten(tmp_path: Path) -> 
     assert damaged.read_text() == "{ torn"
 
 
+@pytest.mark.parametrize("key", ["aclEnable", "authenticationEnabled", "authorizationEnabled"])
+def test_a_broker_that_is_to_keep_people_out_does_not_start(tmp_path: Path, key: str) -> None:
+    result = run(BROKER, "-c", str(configured(tmp_path, **{key: "true"})))
+
+    assert result.returncode == 253
+    assert result.stderr.startswith(f"Error: {key}=true cannot be had: this broker has no access control")
+    assert result.stderr.count("\n") == 1
+    assert run(BROKER, "-p", "-c", str(configured(tmp_path, **{key: "false"}))).returncode == 0
+
+
 def test_the_original_name_is_a_script_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 

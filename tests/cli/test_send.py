@@ -1,7 +1,9 @@
 """`kerolox send`: what becomes a message."""
 
 import json
+import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from kerolox.admin.sync import AdminClient
 from kerolox.cli.app import main
 from kerolox.client.messages import Received
 from kerolox.testing.plugin import RunningCluster
+from tests.cli.ups import kerolox
 
 
 @pytest.fixture(scope="module")
@@ -107,5 +110,53 @@ def test_a_topic_that_is_no_name_is_told_in_a_sentence(running: RunningCluster) 
     result = send(running, "no good", "-b", "x")
 
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[-1].startswith("Error: topic 'no good' is no name")
-    assert "0 messages had been sent" in result.stderr
+    assert result.stderr.startswith("Error: topic 'no good' is no name")
+    assert result.stderr.count("\n") == 1
+
+
+def test_where_nobody_answers_one_sentence_is_all_that_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    result = kerolox(tmp_path, "send", "orders", "-b", "x", "-n", f"127.0.0.1:{port}")
+
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert f"cannot connect to 127.0.0.1:{port}" in result.stderr
+    assert result.stderr.endswith("is it running there? NameServers are given by -n, or by NAMESRV_ADDR\n")
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_lines_with_an_order_keep_it_though_their_topic_is_made_by_the_first(tmp_path: Path, attempt: int) -> None:
+    """With two brokers, the topic is made by one of them, so that it has other queues than those first chosen from."""
+    lines = [b"%d" % number for number in range(50)]
+    # So large that it is compressed first.
+    lines[10] = b"10" + b"x" * 10_000
+    with cluster(tmp_path) as namesrv:
+        typed = b"\n".join(lines).decode()
+        result = CliRunner().invoke(
+            main, ["send", f"new-{attempt}", "--order-by", f"k{attempt}", "-v", "-n", namesrv], input=typed
+        )
+        with AdminClient(namesrv_addr=namesrv) as admin:
+            found = [message.body for message in admin.messages.read_topic(f"new-{attempt}")]
+
+    places = {line.split()[1].partition("@")[0] for line in result.stdout.splitlines()}
+    assert (result.exit_code, len(places)) == (0, 1)
+    assert found == lines
+
+
+@contextmanager
+def cluster(directory: Path) -> Iterator[str]:
+    """Two brokers, which have never heard of any topic."""
+    running = RunningCluster(directory, brokers=2)
+    with running:
+        yield running.namesrv_addr
+
+
+def test_when_a_line_with_an_order_fails_none_behind_it_is_sent(
+    running: RunningCluster, admin: AdminClient, topic: str
+) -> None:
+    result = send(running, topic, "--order-by", "k", typed="one\n" + "x" * 5_000_000 + "\nthree\n")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"1 message had been sent to {topic}\nError: ")
+    assert [message.body for message in stored(admin, topic)] == [b"one"]

@@ -154,6 +154,19 @@ def test_settings_in_its_folder_hold(tmp_path: Path) -> None:
     assert settings["autoCreateTopicEnable"] == "false"
 
 
+@pytest.mark.parametrize("how", [(), ("--brokers", "1")])
+def test_a_broker_that_is_to_keep_people_out_is_told_not_to_be_had(tmp_path: Path, how: tuple[str, ...]) -> None:
+    file = tmp_path / "kerolox" / "up" / "conf" / "broker-a.conf"
+    file.parent.mkdir(parents=True)
+    file.write_text("aclEnable=true\n")
+
+    result = kerolox(tmp_path, "up", "--no-dashboard", *FREE_PORTS, *how)
+
+    assert result.returncode == 253
+    assert "aclEnable=true cannot be had: this broker has no access control" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_log_lines_may_be_json(tmp_path: Path) -> None:
     with running(tmp_path, "--no-dashboard", "--log-format", "json") as (process, _):
         process.terminate()

@@ -74,6 +74,7 @@ class Broker:
     """A broker inside this process: `async with Broker(settings) as broker: ... broker.address`."""
 
     def __init__(self, settings: Settings, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
+        settings.refuse_pretence()
         clock = clock or SystemClock()
         disk = disk or RealDisk()
         config = settings.broker

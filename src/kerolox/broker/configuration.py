@@ -7,11 +7,14 @@ from dataclasses import Field, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerolox.errors import ConfigurationError
 from kerolox.remoting.configuration import ListenerConfig
 from kerolox.runtime.configuration import Properties, bounded, changeable, named
 from kerolox.store.configuration import StoreConfig
 
 MASTER_ID = 0
+# By which the original, of 4.x and of 5.x, is told to ask clients who they are.
+_ACCESS = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
 
 
 @dataclass(slots=True)
@@ -176,6 +179,15 @@ class Settings:
         for part in reversed(self.parts):
             found |= part.keys()
         return found
+
+    def refuse_pretence(self) -> None:
+        """ConfigurationError if it is to keep people out in a way that this broker does not have."""
+        for key in _ACCESS:
+            if self.broker.extra.get(key, "").strip().lower() == "true":
+                raise ConfigurationError(
+                    f"{key}=true cannot be had: this broker has no access control, and would let everybody in; "
+                    "remove it, and keep others out by bindAddress, a firewall or tls.server.need.client.auth=require"
+                )
 
     def to_properties(self) -> dict[str, str]:
         merged: dict[str, str] = {}

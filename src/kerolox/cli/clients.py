@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from kerolox.cli.admin import connecting
-from kerolox.cli.admin.errors import Misused, sentence
+from kerolox.cli.admin.errors import Misused, quiet, sentence
 from kerolox.client.options import Options
 from kerolox.errors import KeroloxError
 
@@ -38,6 +38,7 @@ def connected(namesrv_addr: str | None, access_key: str | None, secret_key: str 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     """Does the work; what goes wrong is told in one sentence, and Ctrl-C ends it quietly."""
+    quiet()
     try:
         asyncio.run(work)
     except KeroloxError as error:

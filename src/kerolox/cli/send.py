@@ -14,6 +14,7 @@ from kerolox.cli.clients import connected, connecting_options, run
 from kerolox.client import Message, Producer
 from kerolox.client.options import Options
 from kerolox.errors import KeroloxError
+from kerolox.wire.bodies.queues import MessageQueue
 
 _IN_FLIGHT_MAX = 256
 _READ_SIZE = 1 << 16
@@ -70,7 +71,7 @@ def _parsed(data: bytes) -> Line:
 @click.option("-K", "--key-delimiter", help="What stands before this in a line is the key of its message.")
 @click.option("-t", "--tag", help="The tag of the messages.")
 @click.option("-p", "--property", "properties", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
-@click.option("--order-by", help="Messages with the same go to the same queue.")
+@click.option("--order-by", help="Messages with the same go to the same queue, one after the other.")
 @click.option("--delay", "delay_seconds", type=click.FloatRange(min=0), help="Seconds until they are delivered.")
 @click.option("-g", "--group", default="kerolox_send", show_default=True, help="The group of the producer.")
 @click.option("--json", "is_json", is_flag=True, help="Lines are JSON: body, keys, tag, properties.")
@@ -119,17 +120,22 @@ def _pair(text: str) -> tuple[str, str]:
 async def _send(
     options: Options, group: str, draft: Draft, data: AsyncIterator[bytes], order_by: str | None, is_verbose: bool
 ) -> None:
-    gate = asyncio.Semaphore(_IN_FLIGHT_MAX)
+    # What has an order is sent one by one: neither a large body, which is compressed first, nor a topic that is just
+    # being made may have a message overtake another, and when one fails, none of those behind it has been sent.
+    gate = asyncio.Semaphore(_IN_FLIGHT_MAX if order_by is None else 1)
+    queue: MessageQueue | None = None
     begun = options.clock.monotonic()
     sent = 0
 
     async def one(producer: Producer, message: Message) -> None:
-        nonlocal sent
-        try:
-            result = await producer.send(message, order_by=order_by)
-        finally:
-            gate.release()
+        nonlocal sent, queue
+        # All go to the queue of the first, however many there are once the topic has a route of its own.
+        result = await producer.send(message, queue=queue, order_by=order_by if queue is None else None)
+        if order_by is not None:
+            queue = result.queue
         sent += 1
+        # Not if it has failed, for then nothing more is to be sent.
+        gate.release()
         if is_verbose:
             place = f"{result.queue.broker_name}/{result.queue.queue_id}@{result.queue_offset}"
             click.echo(f"{result.message_id} {place} {result.status.value}")
@@ -141,12 +147,17 @@ async def _send(
                 tasks.create_task(one(producer, draft.message(item)))
     except* KeroloxError as errors:
         error = _first(errors)
-        click.echo(f"{sent} messages had been sent to {draft.topic}", err=True)
-        raise error from None
+        if sent:
+            click.echo(f"{sent} {_messages(sent)} had been sent to {draft.topic}", err=True)
+        raise error from error.__cause__
     except* click.UsageError as errors:
         raise _first(errors) from None
     taken = options.clock.monotonic() - begun
-    click.echo(f"sent {sent} {'message' if sent == 1 else 'messages'} to {draft.topic} in {taken:.2f} s", err=True)
+    click.echo(f"sent {sent} {_messages(sent)} to {draft.topic} in {taken:.2f} s", err=True)
+
+
+def _messages(count: int) -> str:
+    return "message" if count == 1 else "messages"
 
 
 def _first(errors: BaseExceptionGroup[Any]) -> BaseException:

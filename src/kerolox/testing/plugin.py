@@ -18,8 +18,9 @@ def kerolox_cluster(tmp_path: Path) -> "Iterator[RunningCluster]":
 class RunningCluster:
     """A cluster on an event loop and a thread of its own, so that any test can use it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, brokers: int = 1) -> None:
         self._directory = directory
+        self._count = brokers
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kerolox cluster", daemon=True)
         self.namesrv_addr = ""
@@ -30,7 +31,7 @@ class RunningCluster:
         from kerolox.testing.cluster import Cluster
 
         self._thread.start()
-        self._cluster = Cluster(self._directory)
+        self._cluster = Cluster(self._directory, brokers=self._count)
         asyncio.run_coroutine_threadsafe(self._cluster.__aenter__(), self._loop).result(30)
         self.namesrv_addr = self._cluster.namesrv_addr
         self.broker_addr = self._cluster.brokers[0].address

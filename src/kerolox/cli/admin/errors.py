@@ -1,5 +1,7 @@
 """What an operator is told when something goes wrong: one sentence, and what to do about it."""
 
+import logging
+
 from kerolox.admin.errors import PartlyDone
 from kerolox.errors import (
     CallTimeout,
@@ -35,8 +37,18 @@ _REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
 def sentence(error: KeroloxError) -> str:
     """Returns what happened, and the remedy if there is a usual one."""
     told = " ".join(str(error).split())
-    cause: KeroloxError = error
+    cause: BaseException | None = error
     if isinstance(error, PartlyDone):
         cause = next(iter(error.failed.values()))
-    remedy = next((remedy for kind, remedy in _REMEDIES if isinstance(cause, kind)), None)
-    return f"{told}; {remedy}" if remedy else told
+    while cause is not None:
+        for kind, remedy in _REMEDIES:
+            if isinstance(cause, kind):
+                return f"{told}; {remedy}"
+        # A send that failed is told with what was tried last.
+        cause = cause.__cause__
+    return told
+
+
+def quiet() -> None:
+    """Has nothing logged on the terminal of somebody who is told in a sentence anyway."""
+    logging.getLogger("kerolox").addHandler(logging.NullHandler())

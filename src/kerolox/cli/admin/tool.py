@@ -10,7 +10,7 @@ import click
 from kerolox.cli.admin import connecting
 from kerolox.cli.admin.all import BY_NAME, LISTED
 from kerolox.cli.admin.declaring import Call, Command, Flag, pause
-from kerolox.cli.admin.errors import Misused, sentence
+from kerolox.cli.admin.errors import Misused, quiet, sentence
 from kerolox.cli.admin.help import all_flags, command_help, commands_help
 from kerolox.cli.admin.screen import Screen, form
 from kerolox.errors import KeroloxError
@@ -98,6 +98,7 @@ class AdminCommand(click.Command):
             call = Call(connecting.client(given), values)
             if not self.manner.is_java:
                 self._ask(call, is_sure=params.get("yes", False))
+            quiet()
             asyncio.run(self._show(call, Screen(form(is_json=params["is_json"])), params.get("watch")))
         except Misused as error:
             raise self._misuse(str(error)) from None
