@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from docs import commands
+from docs import commands, configuration, metrics
 from kerolox.broker import Broker, Settings
 from kerolox.broker.refusals import REFUSED, UNSUPPORTED
 from kerolox.codes import RequestCode
@@ -108,6 +108,7 @@ def _descendants(kind: type[Any]) -> Iterator[type[Any]]:
 
 
 if __name__ == "__main__":
-    for file, content in ((PAGE, page()), (commands.PAGE, commands.page())):
-        file.write_text(content)
-        sys.stdout.write(f"wrote {file}\n")
+    PAGE.write_text(page())
+    for part in (commands, configuration, metrics):
+        part.PAGE.write_text(part.page())
+    sys.stdout.write(f"wrote pages of {PAGE.parent}\n")

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,14 @@ def test_log_lines_may_be_json(tmp_path: Path) -> None:
     lines = (tmp_path / "kerolox" / "up" / "logs" / "up.log").read_text().splitlines()
     assert lines
     assert all(line.startswith('{"time":"') for line in lines)
+
+
+@pytest.mark.parametrize("how", [(), ("--brokers", "1")])
+def test_metrics_are_told_where_asked_for(tmp_path: Path, how: tuple[str, ...]) -> None:
+    with running(tmp_path, "--no-dashboard", "--metrics-port", "0", *how) as (_, said):
+        urls = [line.split()[1] for line in said if line.startswith("  Metrics")]
+        pages = [urllib.request.urlopen(url, timeout=60).read() for url in urls]
+
+    assert len(pages) == 1 + len(how) // 2
+    assert b"kerolox_namesrv_brokers{" in pages[0]
+    assert b"rocketmq_broker_permission{" in pages[-1]

@@ -1,10 +1,15 @@
 """The page of requests says what the code does."""
 
-from docs import commands, generate
+from types import ModuleType
+
+import pytest
+
+from docs import commands, configuration, generate, metrics
 from kerolox.broker import Broker, Settings
 from kerolox.broker.refusals import REFUSED, UNSUPPORTED
 from kerolox.cli.admin.all import LISTED
 from kerolox.codes import RequestCode
+from kerolox.namesrv import NamesrvConfig
 
 
 def test_the_page_of_requests_is_what_the_code_makes() -> None:
@@ -13,6 +18,18 @@ def test_the_page_of_requests_is_what_the_code_makes() -> None:
 
 def test_the_page_of_commands_is_what_the_code_makes() -> None:
     assert commands.PAGE.read_text() == commands.page(), "run `python -m docs.generate`"
+
+
+@pytest.mark.parametrize("part", [configuration, metrics], ids=["configuration", "metrics"])
+def test_the_pages_of_settings_and_metrics_are_what_the_code_makes(part: ModuleType) -> None:
+    assert part.PAGE.read_text() == part.page(), "run `python -m docs.generate`"
+
+
+def test_every_setting_has_a_row() -> None:
+    page = configuration.page()
+
+    for key in {*Settings().keys(), *NamesrvConfig.keys()}:
+        assert f"\n| `{key}` | " in page
 
 
 def test_every_command_has_a_section() -> None:

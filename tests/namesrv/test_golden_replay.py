@@ -82,6 +82,11 @@ CONFIG_OF_OURS = {
     "logLevel",
     "logFileSizeMax",
     "logFilesMax",
+    "metricsExporterType",
+    "metricsPromExporterPort",
+    "metricsPromExporterHost",
+    "metricsLabel",
+    "metricsSeriesMax",
 }
 
 ON_PURPOSE = FIELDS_REQUIRED.keys() | EXCEPTION_SHOWN | CONFIG_REFUSED | CONFIG_SHOWN

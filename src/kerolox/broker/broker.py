@@ -12,6 +12,7 @@ from kerolox.broker.filter_servers import FilterServers
 from kerolox.broker.groups import GroupTable
 from kerolox.broker.lanes import lanes
 from kerolox.broker.locks import QueueLocks
+from kerolox.broker.metrics import BrokerMetrics
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.pop.assignment import RequestModes
 from kerolox.broker.pop.parts import Pop
@@ -168,6 +169,11 @@ class Broker:
             RegistrationProcessor(config, self.registration),
             lanes=admitted,
         )
+        self.metrics = BrokerMetrics(
+            *(settings, self.store, self.topics, self.groups, self.offsets, self.clients, self.statistics, self.timer),
+            *(admitted, clock, disk),
+        )
+        self.metrics_listener = settings.server.metrics_listener(self.metrics.gather)
         self.server = self._server(settings.server.listen_port, clock)
         vip_port = settings.server.listen_port - _VIP_PORT_BELOW
         servers: list[Service] = [self.server]
@@ -192,6 +198,7 @@ class Broker:
             Periodic("protection", seconds=_PROTECTION_SECONDS, job=self.behind.protect, clock=clock),
             *servers,
             _Opening(self._name),
+            *([] if self.metrics_listener is None else [self.metrics_listener]),
             self.registration,
         )
 

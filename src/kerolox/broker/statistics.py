@@ -1,7 +1,7 @@
 """What a broker counts: messages in and out, by topic and by group, and how fast they come and go."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import NamedTuple, TypeVar
 
@@ -170,6 +170,21 @@ class Statistics(Service):
     def get_rate(self, topic: str, group: str) -> float:
         traffic = self._gets.get((topic, group))
         return traffic.part(MINUTE, "messages").per_second if traffic else 0.0
+
+    @property
+    def incoming(self) -> Mapping[str, Traffic]:
+        """What was put, by topic; who wants to keep it copies it."""
+        return self._puts
+
+    @property
+    def outgoing(self) -> Mapping[tuple[str, str], Traffic]:
+        """What was got, by topic and group."""
+        return self._gets
+
+    @property
+    def dead(self) -> Mapping[tuple[str, str], Traffic]:
+        """What went to dead letters, by the topic it was consumed from, and the group."""
+        return self._pairs[_OWNED]
 
     @property
     def user_puts(self) -> int:

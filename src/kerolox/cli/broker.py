@@ -52,6 +52,7 @@ _IMPORTANT = (
 @click.option("--port", type=int, help="Port to listen on; 0 takes a free one.")
 @click.option("--store", "directory", type=Path, help="Directory of the store.")
 @click.option("--with-parent", "ends_with_parent", is_flag=True, hidden=True, help="End when standard input does.")
+@click.option("--metrics-port", type=int, help="Port at which Prometheus finds /metrics; 0 takes a free one.")
 @logging_options
 def broker(
     config_file: Path | None,
@@ -63,6 +64,7 @@ def broker(
     port: int | None,
     directory: Path | None,
     ends_with_parent: bool,
+    metrics_port: int | None,
     log_dir: Path | None,
     log_format: str | None,
 ) -> None:
@@ -75,6 +77,8 @@ def broker(
         "storePathRootDir": directory,
         "logDir": log_dir,
         "logFormat": log_format,
+        "metricsPromExporterPort": metrics_port,
+        "metricsExporterType": None if metrics_port is None else "PROM",
     }
     try:
         settings = _settings(config_file)
@@ -121,6 +125,8 @@ async def _serve(settings: Settings, *, ends_with_parent: bool) -> None:
         settle()
         config = settings.broker
         known = f" and name server is {config.namesrv_addr}" if config.namesrv_addr else ""
+        if running.metrics_listener is not None:
+            click.echo(f"Metrics are at {running.metrics_listener.url}")
         click.echo(f"The broker[{config.broker_name}, {running.address}] boot success. serializeType=JSON{known}")
         if settings.server.bind_address in ("127.0.0.1", "::1", "localhost"):
             click.echo("It serves this machine only; set bindAddress and brokerIP1 to serve others.")

@@ -96,7 +96,7 @@ def _show(state: UpState) -> None:
         click.echo(f"  {'Broker ' + broker.name:<16} {', '.join(facts)}")
     if state.dashboard is not None:
         click.echo(f"  {'Dashboard':<16} {state.dashboard}")
-    for address in state.metrics:
+    for address in state.metrics_urls:
         click.echo(f"  {'Metrics':<16} {address}")
     click.echo(f"  {'Data':<16} {state.data}")
 

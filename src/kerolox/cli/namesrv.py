@@ -27,6 +27,7 @@ from kerolox.runtime.memory import settle
 @click.option("-n", "--namesrvAddr", "_namesrv", envvar="NAMESRV_ADDR", help="Accepted; a NameServer needs none.")
 @click.option("--bind", help="Address to listen on; 0.0.0.0 accepts other machines.")
 @click.option("--port", type=int, help="Port to listen on; 0 takes a free one.")
+@click.option("--metrics-port", type=int, help="Port at which Prometheus finds /metrics; 0 takes a free one.")
 @logging_options
 def namesrv(
     config_file: Path | None,
@@ -34,11 +35,19 @@ def namesrv(
     _namesrv: str,
     bind: str | None,
     port: int | None,
+    metrics_port: int | None,
     log_dir: Path | None,
     log_format: str | None,
 ) -> None:
     """Run a NameServer until SIGTERM or Ctrl-C."""
-    given = {"bindAddress": bind, "listenPort": port, "logDir": log_dir, "logFormat": log_format}
+    given = {
+        "bindAddress": bind,
+        "listenPort": port,
+        "logDir": log_dir,
+        "logFormat": log_format,
+        "metricsPromExporterPort": metrics_port,
+        "metricsExporterType": None if metrics_port is None else "PROM",
+    }
     try:
         config = _configuration(config_file)
         config.update({key: str(value) for key, value in given.items() if value is not None})
@@ -70,6 +79,8 @@ async def _serve(config: NamesrvConfig) -> None:
     try:
         settle()
         click.echo(f"The Name Server boot success. serializeType=JSON, address {server.address}")
+        if server.metrics_listener is not None:
+            click.echo(f"Metrics are at {server.metrics_listener.url}")
         if config.bind_address in ("127.0.0.1", "::1", "localhost"):
             click.echo("It serves this machine only; set bindAddress=0.0.0.0 (or --bind 0.0.0.0) to serve others.")
         await until_told(stop, server.wait())

@@ -35,6 +35,7 @@ _READY = "Kerolox is ready"
 @click.option("--users", type=Path, help="File of the dashboard's users; without it, it serves this machine only.")
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: for others, too.")
 @click.option("--advertise", default="127.0.0.1", show_default=True, help="IP address at which clients reach it.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Tell Prometheus at this port; 0: a free one.")
 @click.option("--log-format", type=click.Choice([kind.value for kind in LogFormat]), default="text", show_default=True)
 @click.option("-d", "--detach", is_flag=True, help="Return when it is ready, and leave it running.")
 @click.option("--detached", is_flag=True, hidden=True)
@@ -48,6 +49,7 @@ def up(
     users: Path | None,
     bind: str,
     advertise: str,
+    metrics_port: int | None,
     log_format: str,
     detach: bool,
     detached: bool,
@@ -65,6 +67,7 @@ def up(
         dashboard_port=dashboard_port if with_dashboard else None,
         users_file=users,
         brokers=brokers,
+        metrics_port=metrics_port,
         log_format=LogFormat(log_format),
     )
     if detach:
@@ -101,6 +104,7 @@ def _say_ready(state: UpState, options: UpOptions, *, is_detached: bool) -> None
     if options.dashboard_port is not None:
         missing = "not installed: pip install 'kerolox[dashboard]'"
         lines.append(("Dashboard", state.dashboard or missing))
+    lines += [("Metrics", url) for url in state.metrics_urls]
     lines.append(("Data", state.data))
     where = "" if options.data == default_folder() else f" --data {state.data}"
     lines.append(("Stop it", f"kerolox down{where}" + ("" if is_detached else ", or Ctrl-C")))
@@ -121,7 +125,8 @@ def _since_spawned() -> float:
 def _with_remedy(reason: str) -> str:
     if "cannot listen on" not in reason:
         return reason
-    return f"{reason}; choose others with --namesrv-port, --broker-port and --dashboard-port (0 takes a free one)"
+    flags = "--namesrv-port, --broker-port, --metrics-port and --dashboard-port"
+    return f"{reason}; choose others with {flags} (0 takes a free one)"
 
 
 def _detach(options: UpOptions) -> None:
@@ -158,6 +163,7 @@ def _arguments(options: UpOptions) -> list[str]:
         "--users": options.users_file,
         "--bind": options.host,
         "--advertise": options.advertised,
+        "--metrics-port": options.metrics_port,
         "--log-format": options.log_format.value,
     }
     arguments = [str(part) for pair in given.items() if pair[1] is not None for part in pair]

@@ -22,6 +22,8 @@ _BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 _DEATHS_MAX = 5
 _WINDOW_SECONDS = 60.0
 _LINES_KEPT = 20
+# How a server says where Prometheus is told of it.
+METRICS_AT = "Metrics are at "
 
 
 def our_command(*arguments: str) -> list[str]:
@@ -101,7 +103,7 @@ class BrokerProcess(Service):
         self._listen(process.stderr, self._complaints)
         try:
             async with asyncio.timeout(_READY_SECONDS_MAX):
-                line = (await process.stdout.readline()).decode(errors="replace")
+                line = await self._until_booted(process.stdout)
                 if not line:
                     await process.wait()
         except (TimeoutError, asyncio.CancelledError) as error:
@@ -118,6 +120,15 @@ class BrokerProcess(Service):
         self.state.address = line.partition(", ")[2].partition("]")[0]
         self.state.pid, self.state.state = process.pid, "running"
         self._on_change()
+
+    async def _until_booted(self, said: asyncio.StreamReader) -> str:
+        """Returns the line that says so, noting what was said before; an empty one if it ended."""
+        while line := (await said.readline()).decode(errors="replace"):
+            if line.startswith("The broker["):
+                break
+            if line.startswith(METRICS_AT):
+                self.state.metrics = line.removeprefix(METRICS_AT).strip()
+        return line
 
     async def _revive(self, code: int) -> bool:
         """Starts it again, after a while; False if it has died too often for that."""

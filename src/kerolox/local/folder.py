@@ -32,6 +32,7 @@ class BrokerState(msgspec.Struct):
     pid: int
     state: str = "running"
     restarts: int = 0
+    metrics: str | None = None
 
 
 class UpState(msgspec.Struct, kw_only=True):
@@ -45,7 +46,12 @@ class UpState(msgspec.Struct, kw_only=True):
     namesrv: str
     brokers: list[BrokerState] = []
     dashboard: str | None = None
-    metrics: list[str] = []
+    metrics: str | None = None
+
+    @property
+    def metrics_urls(self) -> list[str]:
+        """Where Prometheus is told of this process, and of each broker that has one of its own."""
+        return [url for url in (self.metrics, *(broker.metrics for broker in self.brokers)) if url is not None]
 
 
 def default_folder() -> Path:

@@ -16,6 +16,7 @@ from kerolox.local.children import BrokerProcess, BrokerProcesses, our_command
 from kerolox.local.cluster import Cluster, broker_name
 from kerolox.local.folder import BrokerState, Folder, UpState
 from kerolox.namesrv import NamesrvConfig
+from kerolox.remoting.http import MetricsListener
 from kerolox.runtime import properties
 from kerolox.runtime.clock import Clock, SystemClock
 from kerolox.runtime.logs import LogFormat
@@ -48,6 +49,7 @@ class UpOptions:
     dashboard_port: int | None = 8080
     users_file: Path | None = None
     brokers: int | None = None
+    metrics_port: int | None = None
     log_format: LogFormat = LogFormat.TEXT
 
 
@@ -94,6 +96,8 @@ class Up:
         services: list[Service] = [Late(lambda: _ClusterService(self._cluster), then=lambda _: self._started())]
         if not is_embedded:
             services.append(Late(lambda: BrokerProcesses([self._child(*each) for each in enumerate(names)])))
+        if options.metrics_port is not None:
+            services.append(Late(self._metrics, then=self._has_metrics, is_needed=False))
         if options.dashboard_port is not None and has_dashboard():
             services.append(Late(self._dashboard, then=self._has_dashboard, is_needed=False))
         return services
@@ -143,11 +147,23 @@ class Up:
             "--log-dir": self.folder.logs / name,
             "--log-format": options.log_format.value,
         }
+        if options.metrics_port is not None:
+            arguments["--metrics-port"] = options.metrics_port + 1 + number if options.metrics_port else 0
         given = [str(part) for pair in arguments.items() for part in pair]
         command = our_command("broker", "--with-parent", *given)
         child = BrokerProcess(name, command, clock=self._clock, on_change=self._tell)
         self.state.brokers.append(child.state)
         return child
+
+    def _metrics(self) -> Service:
+        """One listener tells of all that is in this process; brokers with one of their own have the ports above."""
+        assert self._options.metrics_port is not None
+        sources = [self._cluster.name_server.metrics.gather, *(it.metrics.gather for it in self._cluster.brokers)]
+        return MetricsListener(sources, host=self._options.host, port=self._options.metrics_port)
+
+    def _has_metrics(self, listener: Service) -> None:
+        assert isinstance(listener, MetricsListener)
+        self.state.metrics = listener.url
 
     def _dashboard(self) -> Service:
         module = importlib.import_module(_DASHBOARD)

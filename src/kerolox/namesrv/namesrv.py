@@ -4,6 +4,7 @@ from kerolox.namesrv.answers import Answers
 from kerolox.namesrv.configuration import NamesrvConfig
 from kerolox.namesrv.kv_store import KVStore
 from kerolox.namesrv.liveness import ExpiryScan, Notifier
+from kerolox.namesrv.metrics import NameServerMetrics
 from kerolox.namesrv.processor import BrokerProcessor, KVProcessor, RouteProcessor, TopicProcessor
 from kerolox.namesrv.route_table import RouteTable
 from kerolox.namesrv.runtime_config import ConfigProcessor
@@ -47,7 +48,14 @@ class NameServer:
             tls=config.server_tls(),
             on_closed=self.table.channel_closed,
         )
-        self._supervisor = Supervisor(self._notifier, ExpiryScan(self.table, config, clock), self.server)
+        self.metrics = NameServerMetrics(config, self.table, self.server)
+        self.metrics_listener = config.metrics_listener(self.metrics.gather)
+        self._supervisor = Supervisor(
+            self._notifier,
+            ExpiryScan(self.table, config, clock),
+            self.server,
+            *([] if self.metrics_listener is None else [self.metrics_listener]),
+        )
 
     @property
     def address(self) -> str:

@@ -1,13 +1,41 @@
 """The settings that every server has, under the keys of RocketMQ's NettyServerConfig."""
 
+import re
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from typing import Self
 
 from kerolox.errors import ConfigurationError
+from kerolox.remoting.http import MetricsListener, Source
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.tls import ClientAuth, ServerTls, TlsFiles, TlsMode
 from kerolox.runtime.configuration import Properties, bounded, named
 from kerolox.runtime.logs import LogFormat, LogLevel, LogOptions
+
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
+
+
+class MetricsExporterType(Enum):
+    """How metrics leave; the original also has OTLP_GRPC and LOG."""
+
+    DISABLE = "DISABLE"
+    PROM = "PROM"
+
+
+class MetricsLabel(str):
+    """Names and values as `name:value`, joined with commas; ValueError if a name is none."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+    def __new__(cls, text: str) -> Self:
+        label = super().__new__(cls, text)
+        parted = [part.partition(":") for part in text.split(",") if part.strip()]
+        label.pairs = tuple((name.strip(), value.strip()) for name, _, value in parted)
+        for name, _ in label.pairs:
+            if not _LABEL.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of a label")
+        return label
 
 
 @dataclass(slots=True)
@@ -39,6 +67,26 @@ class ListenerConfig(Properties):
     log_level: LogLevel = LogLevel.INFO
     log_file_size_max: int = bounded(128 * 1024 * 1024, 4096, 2**40)
     log_files_max: int = bounded(10, 1, 1000)
+
+    # Prometheus, under the keys of the original's BrokerConfig; its NameServer has none.
+    metrics_exporter_type: MetricsExporterType = MetricsExporterType.DISABLE
+    metrics_prom_exporter_port: int = bounded(5557, 0, 65535)
+    # Where `bindAddress` says, unless set.
+    metrics_prom_exporter_host: str | None = None
+    # Labels for each metric, such as `zone:north,rack:7`.
+    metrics_label: MetricsLabel = MetricsLabel("")
+    # A bound of our own: so many topics, and pairs of topic and group, have series of their own.
+    metrics_series_max: int = bounded(1000, 1, 100_000)
+
+    def metrics_listener(self, *sources: Source) -> MetricsListener | None:
+        """Returns what answers Prometheus; None if nothing is to."""
+        if self.metrics_exporter_type is MetricsExporterType.DISABLE:
+            return None
+        host = self.metrics_prom_exporter_host or self.bind_address
+        return MetricsListener(sources, host=host, port=self.metrics_prom_exporter_port)
+
+    def extra_labels(self) -> dict[str, str]:
+        return dict(self.metrics_label.pairs)
 
     def log_options(self, name: str) -> LogOptions:
         return LogOptions(

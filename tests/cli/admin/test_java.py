@@ -45,13 +45,6 @@ def test_a_track_says_why_it_is_not_known() -> None:
     )
 
 
-def test_releases_have_javas_names() -> None:
-    known = {0: "V3_0_0_SNAPSHOT", 37: "V3_0_11", 121: "V3_4_9", 232: "V4_1_0_SNAPSHOT", 409: "V4_9_8", 513: "V5_5_0"}
-
-    assert {number: java.version(number) for number in known} == known
-    assert java.version(99_999) == "HIGHER_VERSION"
-
-
 def test_json_for_people_is_fastjsons() -> None:
     broker = BrokerData("broker-a", "c", {0: "a:1", 1: "a:2"})
 

@@ -10,6 +10,7 @@ from kerolox.admin.tracks import Track
 from kerolox.client.members import DirectResult
 from kerolox.client.messages import SendResult
 from kerolox.errors import AnswerError
+from kerolox.message.releases import release_name
 from kerolox.message.tags import java_hash
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.bodies.queues import MessageQueue
@@ -149,29 +150,7 @@ def _reason(it: Track) -> str | None:
     return None if it.error is None else str(it.error)
 
 
-_BEFORE_FOUR = (
-    *("SNAPSHOT", "ALPHA1", "BETA1", "BETA2", "BETA3", "BETA4", "BETA5", "BETA6_SNAPSHOT", "BETA6", "BETA7_SNAPSHOT"),
-    *("BETA7", "BETA8_SNAPSHOT", "BETA8", "BETA9_SNAPSHOT", "BETA9", "FINAL"),
-)
-# The first and the last release of each series; from 4.0 on there are ten in each.
-_SERIES = ((0, 1, 15), (1, 0, 9), (2, 0, 9), *((series, 1, 9) for series in range(3, 9)), (9, 1, 9))
-
-
-def _version_names() -> list[str]:
-    releases = [f"3_{series}_{number}" for series, first, last in _SERIES for number in range(first, last + 1)]
-    releases += [f"{major}_{series}_{number}" for major in (4, 5) for series in range(10) for number in range(10)]
-    names = [f"V3_0_0_{name}" for name in _BEFORE_FOUR]
-    for release in releases:
-        names += [f"V{release}_SNAPSHOT", f"V{release}"]
-    return [*names, "HIGHER_VERSION"]
-
-
-_VERSIONS = _version_names()
-
-
-def version(number: int) -> str:
-    """Returns the name of a release by its number in the protocol."""
-    return _VERSIONS[min(number, len(_VERSIONS) - 1)]
+version = release_name
 
 
 # JSON, as fastjson writes it for people

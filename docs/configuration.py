@@ -1,0 +1,115 @@
+"""docs/reference/configuration.md: every setting, from the classes that declare them."""
+
+import dataclasses
+import inspect
+import typing
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any
+
+from kerolox.broker.configuration import BrokerConfig, ClientConfig, ServerConfig
+from kerolox.namesrv import NamesrvConfig
+from kerolox.remoting.configuration import ListenerConfig
+from kerolox.runtime.configuration import INT_MAX, INT_MIN, Properties
+from kerolox.store.configuration import StoreConfig
+
+PAGE = Path(__file__).parent / "reference" / "configuration.md"
+
+_HEAD = """# Configuration
+
+A properties file with RocketMQ's keys is given to `kerolox broker -c FILE` and `kerolox namesrv -c FILE`; `-p` prints
+every setting with its value. Keys that nobody knows are kept and shown, and do nothing. What is marked _changeable_ may
+be changed while the server runs, by `kerolox admin updateBrokerConfig` and `updateNamesrvConfig`; nothing else may be.
+This page is made from the code by `python -m docs.generate`, and a test holds it to that.
+
+"""
+# By key, what is found out where the server runs.
+_FOUND_OUT = {
+    "rocketmqHome": "`$ROCKETMQ_HOME`",
+    "namesrvAddr": "`$NAMESRV_ADDR`",
+    "brokerName": "name of the machine",
+    "storePathRootDir": "`~/store`",
+    "kvConfigPath": "`~/namesrv/kvConfig.json`",
+    "configStorePath": "`~/namesrv/namesrv.properties`",
+}
+_PARTS: tuple[tuple[str, type[Properties]], ...] = (
+    ("Brokers", BrokerConfig),
+    ("The port of a broker", ServerConfig),
+    ("The store of a broker", StoreConfig),
+    ("A broker's connections to NameServers", ClientConfig),
+    ("NameServers", NamesrvConfig),
+    ("Brokers and NameServers: listening, TLS, logs, metrics", ListenerConfig),
+)
+
+
+def page() -> str:
+    """Returns the page as it should be."""
+    own = {"listenPort"}
+    shared = set(ListenerConfig.keys()) - own
+    parts = [_part(title, kind, own if kind is ListenerConfig else shared) for title, kind in _PARTS]
+    return _HEAD + "\n".join(parts)
+
+
+def _part(title: str, kind: type[Properties], left_out: set[str]) -> str:
+    comments = {**_comments(ListenerConfig), **_comments(kind)}
+    hints = typing.get_type_hints(kind)
+    rows = [
+        f"| `{key}` | {_kind(hints[field.name], field)} | {_default(key, field)} | {_told(field, comments)} |\n"
+        for key, field in kind.keys().items()
+        if key not in left_out
+    ]
+    return f"## {title}\n\n| key | value | default | |\n|---|---|---|---|\n{''.join(rows)}"
+
+
+def _kind(hint: Any, field: "dataclasses.Field[Any]") -> str:
+    if isinstance(hint, UnionType):
+        hint = next(member for member in hint.__args__ if member is not NoneType)
+    if issubclass(hint, Enum):
+        return ", ".join(f"`{member.value}`" for member in hint)
+    if hint is bool:
+        return "`true`, `false`"
+    if hint is int:
+        low, high = field.metadata.get("bounds", (INT_MIN, INT_MAX))
+        return "number" if (low, high) == (INT_MIN, INT_MAX) else f"{_limit(low)} to {_limit(high)}"
+    return "path" if hint is Path else "text"
+
+
+def _limit(number: int) -> str:
+    for power in (31, 40, 63):
+        for value, text in ((2**power, f"2^{power}"), (2**power - 1, f"2^{power}-1"), (-(2**power), f"-2^{power}")):
+            if number == value:
+                return text
+    return f"{number:,}"
+
+
+def _default(key: str, field: "dataclasses.Field[Any]") -> str:
+    if field.default is dataclasses.MISSING:
+        return _FOUND_OUT[key]
+    value = field.default
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value.value if isinstance(value, Enum) else value}`"
+
+
+def _told(field: "dataclasses.Field[Any]", comments: dict[str, str]) -> str:
+    marks = ["_changeable_"] if field.metadata.get("changeable") else []
+    return " ".join([comments.get(field.name, ""), *marks]).strip().replace("|", "\\|")
+
+
+def _comments(kind: type[Properties]) -> dict[str, str]:
+    """Returns by field the sentences above it; what has no full stop is a heading of several."""
+    found: dict[str, str] = {}
+    above: list[str] = []
+    for line in inspect.getsource(kind).splitlines():
+        text = line.strip()
+        if text.startswith("# "):
+            above.append(text.removeprefix("# "))
+            continue
+        name = text.partition(":")[0]
+        if above and name.isidentifier() and " ".join(above).endswith("."):
+            found[name] = " ".join(above)
+        above = []
+    return found

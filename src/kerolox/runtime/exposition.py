@@ -1,0 +1,124 @@
+"""Metrics as Prometheus reads them: what they are, how they are written, and how many series there may be."""
+
+import os
+import resource
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# What those are called together that have no series of their own.
+OTHER = "other"
+
+Labels = tuple[str, ...]
+Sample = tuple[Labels, float]
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+class Kind(Enum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric is declared once; the page of metrics is made from these."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: Labels = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What was measured of a metric; each sample has a value for each of its labels."""
+
+    metric: Metric
+    samples: list[Sample]
+    # The same for all of them: who tells it.
+    common: Mapping[str, str]
+
+    def lines(self) -> Iterator[str]:
+        metric = self.metric
+        yield f"# HELP {metric.name} {metric.help}\n"
+        yield f"# TYPE {metric.name} {metric.kind.value}\n"
+        common = [f'{name}="{value.translate(_ESCAPES)}"' for name, value in self.common.items()]
+        for values, number in self.samples:
+            own = [f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(metric.labels, values, strict=True)]
+            labels = ",".join(common + own)
+            yield f"{metric.name}{{{labels}}} {number}\n" if labels else f"{metric.name} {number}\n"
+
+
+class Series:
+    """Which values of labels have a series of their own: the first so many that came. The others share one.
+
+    Who has once come too late stays with the others, so that no counter moves from one series to another.
+    """
+
+    def __init__(self, series_max: int) -> None:
+        self._series_max = series_max
+        self._own: set[Labels] = set()
+        # Of each counter the sum of the others when it was last looked at, and what was told of them.
+        self._shared: dict[str, tuple[float, float]] = {}
+
+    def is_own(self, key: Labels) -> bool:
+        if key in self._own:
+            return True
+        if len(self._own) >= self._series_max:
+            return False
+        self._own.add(key)
+        return True
+
+    def counters(self, name: str, samples: Iterable[tuple[Labels, Labels, float]], others: Labels) -> list[Sample]:
+        """Returns the samples (key, labels, value) of a counter, those of the others as one with the labels `others`.
+
+        That one never goes down, even if one of the others was forgotten.
+        """
+        told, rest, has_others = self._parted(samples)
+        before, total = self._shared.get(name, (0.0, 0.0))
+        total += max(0.0, rest - before)
+        self._shared[name] = (rest, total)
+        return [*told, (others, total)] if has_others or total else told
+
+    def gauges(self, samples: Iterable[tuple[Labels, Labels, float]], others: Labels) -> list[Sample]:
+        told, rest, has_others = self._parted(samples)
+        return [*told, (others, rest)] if has_others else told
+
+    def _parted(self, samples: Iterable[tuple[Labels, Labels, float]]) -> tuple[list[Sample], float, bool]:
+        told: list[Sample] = []
+        rest, has_others = 0.0, False
+        for key, labels, value in samples:
+            if self.is_own(key):
+                told.append((labels, value))
+            else:
+                rest += value
+                has_others = True
+        return told, rest, has_others
+
+
+_PROCESS = {
+    "cpu": Metric("process_cpu_seconds_total", Kind.COUNTER, "User and system time of this process, in seconds."),
+    "resident": Metric("process_resident_memory_bytes", Kind.GAUGE, "Memory that is resident, in bytes."),
+    "files": Metric("process_open_fds", Kind.GAUGE, "Files and connections that are open."),
+    "files_max": Metric("process_max_fds", Kind.GAUGE, "How many of them may be."),
+}
+PROCESS_METRICS = tuple(_PROCESS.values())
+
+
+def process() -> list[Family]:
+    """Returns what every process tells of itself, under the names that Prometheus' own libraries use."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    found: dict[str, float] = {
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "files_max": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+    }
+    try:
+        found["files"] = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        found["resident"] = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        # Only Linux tells.
+        pass
+    return [Family(_PROCESS[name], [((), value)], {}) for name, value in found.items()]

@@ -1,0 +1,149 @@
+"""What a broker tells Prometheus, beside what was really sent and consumed."""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kerolox.broker.metrics import METRICS
+from kerolox.errors import ConfigurationError
+from kerolox.remoting.configuration import MetricsLabel
+from tests.broker.brokers import BrokerFixture, running, settings
+from tests.runtime.test_exposition import parsed
+
+ON = {"metricsExporterType": "PROM", "metricsPromExporterPort": "0"}
+
+
+async def gathered(fixture: BrokerFixture, metric: str) -> dict[tuple[str, ...], float]:
+    """Returns the values of a metric by its own labels, without those that say who tells it."""
+    families = [family for family in await fixture.broker.metrics.gather() if family.metric.name == metric]
+    return {labels: value for family in families for labels, value in family.samples}
+
+
+def commit(fixture: BrokerFixture, topic: str, group: str, offset: int) -> None:
+    assert fixture.broker.offsets.commit(group, topic, 0, offset)
+
+
+async def test_all_that_is_declared_is_told_under_who_tells_it(tmp_path: Path) -> None:
+    async with running(tmp_path, metricsLabel="zone:north, rack:7") as fixture:
+        families = await fixture.broker.metrics.gather()
+
+    common = {"cluster": "DefaultCluster", "node_type": "broker", "node_id": "broker-a", "zone": "north", "rack": "7"}
+    assert {family.metric for family in families} == set(METRICS)
+    assert len(families) == len(METRICS)
+    assert all(family.common == common for family in families)
+
+
+async def test_messages_are_counted_as_they_come_and_go(tmp_path: Path) -> None:
+    async with running(tmp_path) as fixture:
+        for body in (b"one", b"two", b"three"):
+            await fixture.send("orders", body)
+        await fixture.pull("orders", 0, consumer_group="packers")
+
+        counted_in = await gathered(fixture, "rocketmq_messages_in_total")
+        counted_out = await gathered(fixture, "rocketmq_messages_out_total")
+        size_in = await gathered(fixture, "rocketmq_throughput_in_total")
+        size_out = await gathered(fixture, "rocketmq_throughput_out_total")
+        stored = await gathered(fixture, "rocketmq_storage_size")
+
+    assert counted_in == {("orders", "false"): 3}
+    assert counted_out == {("orders", "packers", "false", "false"): 3}
+    assert size_in[("orders", "false")] == size_out[("orders", "packers", "false", "false")]
+    assert stored == {("local", "disk"): size_in[("orders", "false")]}
+
+
+async def test_lag_is_what_a_group_has_not_committed(tmp_path: Path) -> None:
+    async with running(tmp_path) as fixture:
+        for number in range(5):
+            await fixture.send("orders", b"%d" % number)
+        commit(fixture, "orders", "packers", 2)
+        commit(fixture, "orders", "readers", 5)
+
+        lag = await gathered(fixture, "rocketmq_consumer_lag_messages")
+        latency = await gathered(fixture, "rocketmq_consumer_lag_latency")
+
+    assert lag == {("orders", "packers", "false", "false"): 3, ("orders", "readers", "false", "false"): 0}
+    assert latency[("orders", "readers", "false", "false")] == 0
+    assert 0 <= latency[("orders", "packers", "false", "false")] < 600_000
+
+
+async def test_connections_are_told_by_language_and_release(tmp_path: Path) -> None:
+    async with running(tmp_path) as fixture:
+        await fixture.heartbeat("c", consumes={"packers": ["orders"]}, produces=("shop",))
+
+        producers = await gathered(fixture, "rocketmq_producer_connections")
+        consumers = await gathered(fixture, "rocketmq_consumer_connections")
+
+    ((language, version),) = producers
+    assert list(producers.values()) == [1]
+    assert consumers == {("packers", language, version, "push", "false"): 1}
+    assert version == "v5_5_0"
+
+
+async def test_beyond_the_bound_topics_are_told_together(tmp_path: Path) -> None:
+    async with running(tmp_path, metricsSeriesMax="2") as fixture:
+        for number in range(5):
+            await fixture.send(f"topic-{number}", b"x")
+            commit(fixture, f"topic-{number}", "readers", 0)
+
+        counted = await gathered(fixture, "rocketmq_messages_in_total")
+        lag = await gathered(fixture, "rocketmq_consumer_lag_messages")
+
+    assert counted == {("topic-0", "false"): 1, ("topic-1", "false"): 1, ("other", "false"): 3}
+    assert sum(lag.values()) == 5
+    assert ("other", "other", "false", "false") in lag
+    assert len(lag) == 3
+
+
+async def test_prometheus_reads_what_the_listener_answers(tmp_path: Path) -> None:
+    async with running(tmp_path, **ON) as fixture:
+        await fixture.send("orders", b"x")
+        listener = fixture.broker.metrics_listener
+        assert listener is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(listener.url).port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(60):
+            answer = (await reader.read()).decode()
+        writer.close()
+        expected = parsed(*await fixture.broker.metrics.gather())
+
+    names = {
+        sample.name
+        for family in text_string_to_metric_families(answer.partition("\r\n\r\n")[2])
+        for sample in family.samples
+    }
+    assert {name for name, _ in expected} <= names
+    assert "process_cpu_seconds_total" in names
+
+
+async def test_without_being_told_to_nothing_listens(tmp_path: Path) -> None:
+    async with running(tmp_path) as fixture:
+        assert fixture.broker.metrics_listener is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("metricsExporterType", "OTLP_GRPC", "expected DISABLE, PROM"),
+        ("metricsLabel", "no good:1", "metricsLabel='no good:1' cannot be used"),
+        ("metricsSeriesMax", "0", "expected a number from 1 to 100000"),
+    ],
+)
+def test_settings_that_cannot_be_are_told(tmp_path: Path, key: str, value: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        settings(tmp_path, **{key: value})
+
+
+def test_labels_are_read_as_the_original_writes_them() -> None:
+    assert MetricsLabel("a:1,b:x:y,").pairs == (("a", "1"), ("b", "x:y"))
+
+
+async def test_dead_letters_are_counted_by_the_topic_they_came_from(tmp_path: Path) -> None:
+    async with running(tmp_path) as fixture:
+        fixture.broker.statistics.add("SNDBCK2DLQ_TIMES", "orders", "packers", 2)
+
+        dead = await gathered(fixture, "rocketmq_send_to_dlq_messages_total")
+
+    assert dead == {("orders", "packers", "false"): 2}

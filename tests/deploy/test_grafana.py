@@ -1,0 +1,76 @@
+"""The dashboard for Grafana asks for metrics and labels that there are, and for all of them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kerolox.broker import metrics as broker
+from kerolox.namesrv import metrics as namesrv
+from kerolox.runtime.exposition import PROCESS_METRICS
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "kerolox.json").read_text())
+EXPORTED = {metric.name: metric for metric in (*broker.METRICS, *namesrv.METRICS, *PROCESS_METRICS)}
+# Prometheus itself says where it has something from.
+COMMON = {"cluster", "node_type", "node_id", "instance", "job"}
+# A name that is not that of a label or a variable: what is asked for.
+_NAME = re.compile(r"\b(?:rocketmq|kerolox|process)_\w+")
+_MATCHED = re.compile(r"(\w+)\s*=~?\"")
+_GROUPED = re.compile(r"by \(([^)]*)\)")
+
+PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+EXPRESSIONS = [target["expr"] for panel in PANELS for target in panel["targets"]]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_an_expression_names_a_metric_and_labels_that_there_are(expression: str) -> None:
+    (name,) = _NAME.findall(expression)
+    labels = set(_MATCHED.findall(expression))
+    for group in _GROUPED.findall(expression):
+        labels |= {label.strip() for label in group.split(",")}
+
+    assert name in EXPORTED
+    assert labels <= set(EXPORTED[name].labels) | COMMON
+    assert expression.count("(") == expression.count(")")
+    assert ("rate(" in expression or "increase(" in expression) == name.endswith("_total")
+
+
+def test_legends_show_labels_that_expressions_keep() -> None:
+    for panel in PANELS:
+        for target in panel["targets"]:
+            kept = {label.strip() for group in _GROUPED.findall(target["expr"]) for label in group.split(",")}
+            if "by (" not in target["expr"] and not re.match(r"(sum|max|min)\(", target["expr"]):
+                kept = COMMON
+            assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= kept, target["expr"]
+
+
+def test_every_metric_is_shown() -> None:
+    assert {name for expression in EXPRESSIONS for name in _NAME.findall(expression)} == set(EXPORTED)
+
+
+def test_variables_are_filled_from_a_metric_that_there_is() -> None:
+    queries = [variable["query"]["query"] for variable in BOARD["templating"]["list"] if variable["type"] == "query"]
+
+    assert all(set(_NAME.findall(query)) <= set(EXPORTED) for query in queries)
+    used = set(re.findall(r"\$(\w+)", " ".join(EXPRESSIONS))) - {"__rate_interval"}
+    assert used <= {variable["name"] for variable in BOARD["templating"]["list"]}
+
+
+def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
+    places = [panel["gridPos"] for panel in BOARD["panels"]]
+    cells = [
+        (x, y) for it in places for x in range(it["x"], it["x"] + it["w"]) for y in range(it["y"], it["y"] + it["h"])
+    ]
+
+    assert len(cells) == len(set(cells))
+    assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
+
+
+def test_prometheus_is_told_where_to_look() -> None:
+    settings = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())
+
+    assert settings["scrape_configs"][0]["static_configs"] == [{"targets": ["127.0.0.1:5557"]}]
