@@ -1,6 +1,7 @@
 """What users may hang into sending and consuming: told before it is done, and when it is known what became of it."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from enum import IntEnum
 from typing import Protocol, runtime_checkable
 
@@ -46,6 +47,20 @@ class SendHook(Protocol):
     def after_send(self, sending: Sending) -> None: ...
 
 
+@runtime_checkable
+class MessageHook(Protocol):
+    """A hook that wants to add to a message has this beside the others: told once for each, however often it is tried.
+
+    What it raises is logged, and the message is sent as it was.
+    """
+
+    def begin_message(self, message: Message, producer_group: str) -> Message:
+        """Returns the message that is sent in place of this one."""
+
+    def end_message(self, message: Message, result: SendResult | None, error: BaseException | None) -> None:
+        """Is given what `begin_message` returned, and what became of it; neither, if no answer was wanted."""
+
+
 class Consuming(msgspec.Struct, eq=False):
     """One call of a handler. `error` is set if it raised."""
 
@@ -73,6 +88,13 @@ class BeforeConsumeHook(Protocol):
     """
 
     def before_consume(self, consuming: Consuming) -> None: ...
+
+
+@runtime_checkable
+class AroundConsumeHook(Protocol):
+    """A hook that wants to be around the handler, where that runs, has this beside the others."""
+
+    def around_consume(self, consuming: Consuming) -> AbstractContextManager[object]: ...
 
 
 def message_type(message: Message) -> MessageType:

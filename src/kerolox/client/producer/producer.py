@@ -11,6 +11,7 @@ from kerolox.client.names import check_group
 from kerolox.client.options import Options
 from kerolox.client.producer.batching import Batching
 from kerolox.client.producer.compression import compressed
+from kerolox.client.producer.hooked import HookedMessages
 from kerolox.client.producer.outgoing import BatchPart, Outgoings
 from kerolox.client.producer.queue_choice import Selector, by_hash, exactly
 from kerolox.client.producer.recalling import recall
@@ -47,6 +48,7 @@ class Producer:
             UniqueIds(hosts.pack(self.options.ip, 0)[:-4], clock=self.options.clock),
             max_message_size=self.settings.max_message_size,
         )
+        self._hooked = HookedMessages(self._wrapped_group, self.settings.hooks)
         self._session: Session
         self._sender: Sender
         self._requests: Requests
@@ -112,10 +114,28 @@ class Producer:
         """
         self._life.check()
         choice = self._choice(message, order_by, queue, selector)
+        can_wait = selector is None and timeout_seconds is None
+        if not self._hooked:
+            return await self._send(message, choice, queue or order_by, timeout_seconds, can_wait=can_wait)
+        with self._hooked.around(message) as given:
+            given.result = await self._send(
+                given.message, choice, queue or order_by, timeout_seconds, can_wait=can_wait
+            )
+        return given.result
+
+    async def _send(
+        self,
+        message: Message | Sequence[Message],
+        choice: Selector | None,
+        together: MessageQueue | str | int | None,
+        timeout_seconds: float | None,
+        *,
+        can_wait: bool,
+    ) -> SendResult:
         if isinstance(message, Message):
-            if self._batching is not None and selector is None and timeout_seconds is None and self._is_small(message):
+            if can_wait and self._batching is not None and self._is_small(message):
                 part = self._outgoings.part(message)
-                return await self._batching.add(message, part, choice, queue or order_by)
+                return await self._batching.add(message, part, choice, together)
             out = self._outgoings.one(message)
             if len(out.body) >= self.settings.compress_msg_body_over_howmuch:
                 out.body, out.sys_flag = await compressed(out.body, self.settings)
@@ -134,13 +154,14 @@ class Producer:
         """Puts the message on its way and returns; whether a broker has it is not known, and nothing is repeated."""
         self._life.check()
         choice = self._choice(message, order_by, queue, selector)
-        if isinstance(message, Message):
-            out = self._outgoings.one(message)
-            if len(out.body) >= self.settings.compress_msg_body_over_howmuch:
-                out.body, out.sys_flag = await compressed(out.body, self.settings)
-        else:
-            out = self._outgoings.batch(message)
-        await self._sender.send_oneway(out, choice)
+        with self._hooked.around(message) as given:
+            if isinstance(given.message, Message):
+                out = self._outgoings.one(given.message)
+                if len(out.body) >= self.settings.compress_msg_body_over_howmuch:
+                    out.body, out.sys_flag = await compressed(out.body, self.settings)
+            else:
+                out = self._outgoings.batch(given.message)
+            await self._sender.send_oneway(out, choice)
 
     async def request(
         self,
@@ -157,7 +178,9 @@ class Producer:
         """
         self._life.check()
         seconds = self.settings.send_timeout_seconds if timeout_seconds is None else timeout_seconds
-        return await self._requests.request(message, self._choice(message, order_by, queue, selector), seconds)
+        choice = self._choice(message, order_by, queue, selector)
+        with self._hooked.around(message) as given:
+            return await self._requests.request(given.message, choice, seconds)
 
     async def reply(self, request: Received, body: bytes, *, timeout_seconds: float | None = None) -> SendResult:
         """Answers a message that was sent with `request`; SendFailed if nobody waits for it any more."""

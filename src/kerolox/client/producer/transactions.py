@@ -92,11 +92,12 @@ class TransactionProducer(Producer):
         self._life.check()
         if is_delayed(message):
             raise MessageIllegal("a delayed message in a transaction, and brokers take none")
-        out = self._outgoings.one(message, {names.TRAN_MSG: "true", names.PGROUP: self._wrapped_group})
-        if len(out.body) >= self.settings.compress_msg_body_over_howmuch:
-            out.body, out.sys_flag = await compressed(out.body, self.settings)
-        out.sys_flag = sysflag.with_transaction_type(out.sys_flag, sysflag.PREPARED)
-        sent = await self._sender.send(out, None, timeout_seconds)
+        with self._hooked.around(message) as given:
+            out = self._outgoings.one(given.message, {names.TRAN_MSG: "true", names.PGROUP: self._wrapped_group})
+            if len(out.body) >= self.settings.compress_msg_body_over_howmuch:
+                out.body, out.sys_flag = await compressed(out.body, self.settings)
+            out.sys_flag = sysflag.with_transaction_type(out.sys_flag, sysflag.PREPARED)
+            given.result = sent = await self._sender.send(out, None, timeout_seconds)
         decision, failure = Decision.ROLLBACK, None
         # A half message that is not as safe as wished is taken back, as in Java.
         if sent.status is SendStatus.OK:
