@@ -1,6 +1,7 @@
 """What the commands that run a server have in common."""
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable
@@ -42,6 +43,11 @@ class OriginalCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             raise BadArguments(error.message, error.ctx) from error
+
+
+def log_to_stderr() -> None:
+    """For commands that run something, and have no settings of where log lines go."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def logging_options(function: F) -> F:

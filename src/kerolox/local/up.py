@@ -23,6 +23,7 @@ from kerolox.runtime.logs import LogFormat
 from kerolox.runtime.service import Late, Service, Supervisor
 
 _DASHBOARD = "kerolox.dashboard.server"
+_DASHBOARD_NEEDS = (_DASHBOARD, "jinja2", "starlette", "uvicorn")
 # A broker takes the port two below its own and the one above; brokers are this far from each other.
 _PORTS_APART = 10
 # What a broker's file says when it is made. The original reserves 1 GiB at a time for the log and 400 MB for keys,
@@ -200,7 +201,7 @@ class Up:
 def has_dashboard() -> bool:
     """Whether the extra `dashboard` is installed."""
     try:
-        return all(importlib.util.find_spec(name) is not None for name in (_DASHBOARD, "starlette", "uvicorn"))
+        return all(importlib.util.find_spec(name) is not None for name in _DASHBOARD_NEEDS)
     except ModuleNotFoundError:
         return False
 
