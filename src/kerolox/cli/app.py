@@ -30,6 +30,7 @@ class LazyGroup(click.Group):
         "admin": "kerolox.cli.admin.tool",
         "broker": "kerolox.cli.broker",
         "consume": "kerolox.cli.consume",
+        "dashboard": "kerolox.cli.dashboard",
         "doctor": "kerolox.cli.doctor",
         "down": "kerolox.cli.down",
         "namesrv": "kerolox.cli.namesrv",

@@ -1,0 +1,1 @@
+"""The dashboard: a cluster in a browser, on the admin client. Needs the extra `dashboard`."""

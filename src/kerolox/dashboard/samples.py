@@ -1,0 +1,126 @@
+"""What charts show: rates, latency, lag and disk, looked at again and again and kept for an hour."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kerolox.admin import AdminClient, BrokerStatus
+from kerolox.client.names import RETRY_PREFIX, is_system
+from kerolox.dashboard.options import DashboardOptions
+from kerolox.errors import KeroloxError
+
+log = logging.getLogger(__name__)
+
+SAMPLES_MAX = 720
+# Looking at a group costs a question to each of its brokers.
+GROUPS_MAX = 50
+BROKERS_MAX = 50
+_ASKED_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """By broker or group; who did not answer is not in it."""
+
+    millis: int
+    in_tps: Mapping[str, float] = field(default_factory=dict)
+    out_tps: Mapping[str, float] = field(default_factory=dict)
+    # Of a message that is stored, in milliseconds: 99 of 100 took no longer.
+    put_latency: Mapping[str, float] = field(default_factory=dict)
+    # Of a question of ours, in milliseconds, there and back.
+    answer_time: Mapping[str, float] = field(default_factory=dict)
+    lag: Mapping[str, float] = field(default_factory=dict)
+    disk: Mapping[str, float] = field(default_factory=dict)
+
+    def series(self) -> dict[str, Mapping[str, float]]:
+        return {
+            "in": self.in_tps,
+            "out": self.out_tps,
+            "putLatency": self.put_latency,
+            "answerTime": self.answer_time,
+            "lag": self.lag,
+            "disk": self.disk,
+        }
+
+
+class Samples:
+    """A ring of the last of them."""
+
+    def __init__(self, admin: AdminClient, options: DashboardOptions) -> None:
+        self._admin = admin
+        self._clock = options.clock
+        self._seconds = options.sample_seconds
+        self.ring: deque[Sample] = deque(maxlen=SAMPLES_MAX)
+        # Why the last look failed.
+        self.error: KeroloxError | None = None
+
+    async def run(self) -> None:
+        """Looks until cancelled; a cluster that is away leaves a gap."""
+        while True:
+            try:
+                self.ring.append(await self._sample())
+                self.error = None
+            except KeroloxError as error:
+                self.error = error
+                log.debug("no sample: %s", error)
+            except Exception:
+                log.exception("a look at the cluster failed")
+            await self._clock.sleep(self._seconds)
+
+    def since(self, millis: int) -> list[Sample]:
+        return [sample for sample in self.ring if sample.millis > millis]
+
+    async def _sample(self) -> Sample:
+        brokers = [it for it in (await self._admin.cluster.brokers())[:BROKERS_MAX] if it.error is None]
+        names = {it.address: _name(it) for it in brokers}
+        latency = {_name(it): value for it in brokers if (value := _number(it, "putLatency99")) is not None}
+        disk = {_name(it): value for it in brokers if (value := _number(it, "commitLogDiskRatio")) is not None}
+        return Sample(
+            self._clock.millis(),
+            {_name(it): it.in_tps for it in brokers},
+            {_name(it): it.out_tps for it in brokers},
+            latency,
+            await self._answer_times(names),
+            await self._lags(),
+            {name: value for name, value in disk.items() if value >= 0},
+        )
+
+    async def _answer_times(self, names: Mapping[str, str]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for address, name in names.items():
+            begin = self._clock.monotonic()
+            try:
+                await self._admin.cluster.runtime_info(address)
+            except KeroloxError:
+                continue
+            found[name] = round((self._clock.monotonic() - begin) * 1000, 2)
+        return found
+
+    async def _lags(self) -> dict[str, float]:
+        topics = await self._admin.topics.names()
+        groups = [topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)]
+        wanted = [group for group in groups if not is_system(group)][:GROUPS_MAX]
+        gate = asyncio.Semaphore(_ASKED_AT_ONCE)
+
+        async def one(group: str) -> float | None:
+            async with gate:
+                try:
+                    return float((await self._admin.offsets.progress(group)).lag)
+                except KeroloxError:
+                    return None
+
+        lags = await asyncio.gather(*map(one, wanted))
+        return {group: lag for group, lag in zip(wanted, lags, strict=True) if lag is not None}
+
+
+def _name(broker: BrokerStatus) -> str:
+    return broker.name if broker.is_master else f"{broker.name}/{broker.broker_id}"
+
+
+def _number(broker: BrokerStatus, key: str) -> float | None:
+    try:
+        return float(broker.info[key])
+    except (KeyError, ValueError):
+        return None

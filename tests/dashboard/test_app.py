@@ -1,0 +1,78 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kerolox.dashboard import app
+from kerolox.dashboard.page import Page
+from kerolox.dashboard.server import DashboardOptions
+from tests.dashboard.browsing import Visitor, visiting
+
+NOBODY = "127.0.0.1:1"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+async def test_a_form_without_the_token_is_refused(visitor: Visitor) -> None:
+    assert "too old" in (await visitor.post("/logout", 403, token="wrong")).text
+
+
+async def test_a_form_that_is_too_long_is_refused(visitor: Visitor) -> None:
+    answer = await visitor.post("/logout", 413, filling="x" * app.FORM_SIZE_MAX)
+
+    assert f"more than {app.FORM_SIZE_MAX} bytes" in answer.text
+
+
+async def test_a_form_of_too_many_fields_is_refused(visitor: Visitor) -> None:
+    answer = await visitor.client.post("/logout", content="&".join(["a=1"] * 1001), headers=FORM)
+
+    assert answer.status_code == 400
+
+
+async def test_a_form_of_another_type_is_refused(visitor: Visitor) -> None:
+    answer = await visitor.client.post("/logout", content="{}", headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 415
+
+
+async def test_a_form_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(app, "_FORM_SECONDS", 0.1)
+    async with visiting(DashboardOptions(namesrv_addr=NOBODY), tmp_path) as visitor:
+        port = int(visitor.dashboard.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = "POST /logout HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n"
+        writer.write((head + "Content-Type: application/x-www-form-urlencoded\r\n\r\ntok").encode())
+
+        async with asyncio.timeout(60):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+
+
+async def test_a_page_that_fails_tells_no_more_than_that(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(page: Page) -> None:
+        raise ZeroDivisionError("inner matters")
+
+    monkeypatch.setitem(app.PAGES, "/", fails)
+    async with visiting(DashboardOptions(namesrv_addr=NOBODY), tmp_path) as visitor:
+        seen = await visitor.get("/", 500)
+
+    assert "its log says why" in seen
+    assert "inner matters" not in seen
+    assert "inner matters" in caplog.text
+
+
+async def test_a_read_only_dashboard_changes_nothing(tmp_path: Path) -> None:
+    async with visiting(DashboardOptions(namesrv_addr=NOBODY, read_only=True), tmp_path) as visitor:
+        visitor.token = (await _token(visitor)) or ""
+        harmless = {"/login", "/logout"}
+
+        for path in app.ACTIONS.keys() - harmless:
+            assert "read-only" in (await visitor.post(path, 403)).text
+
+
+async def _token(visitor: Visitor) -> str | None:
+    """Of a dashboard without a login no page that is read-only has a form; its token is the same for all."""
+    server = visitor.dashboard._server
+    assert server is not None
+    return server.config.app._desk.token  # type: ignore[union-attr, no-any-return]

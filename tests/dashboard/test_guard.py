@@ -1,0 +1,48 @@
+import pytest
+
+from tests.dashboard.browsing import Visitor
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "10.0.0.1", "", "localhost.evil.example"])
+async def test_a_name_that_is_not_this_machine_is_refused(visitor: Visitor, host: str) -> None:
+    """Else a page of a foreign site could have its own name lead to 127.0.0.1, and read what is shown here."""
+    answer = await visitor.client.get("/", headers={"Host": host})
+
+    assert answer.status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost:1234", "127.0.0.1", "[::1]:99", "[::1]", "LOCALHOST"])
+async def test_names_of_this_machine_are_served(visitor: Visitor, host: str) -> None:
+    assert (await visitor.client.get("/static/style.css", headers={"Host": host})).status_code == 200
+
+
+async def test_browsers_are_told_to_run_nothing_but_our_own_files(visitor: Visitor) -> None:
+    answer = await visitor.client.get("/")
+
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "<script>" not in answer.text
+    assert "style=" not in answer.text
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}])
+async def test_a_form_of_a_foreign_page_is_refused_even_with_the_token(
+    visitor: Visitor, headers: dict[str, str]
+) -> None:
+    data = {"token": visitor.token}
+
+    answer = await visitor.client.post("/logout", data=data, headers=headers)
+
+    assert answer.status_code == 403
+
+
+async def test_other_methods_are_refused(visitor: Visitor) -> None:
+    assert (await visitor.client.put("/")).status_code == 405
+
+
+async def test_a_page_that_is_not_there_says_so(visitor: Visitor) -> None:
+    assert "no such page" in await visitor.see("/nothing", 404)
