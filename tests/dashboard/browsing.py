@@ -25,7 +25,7 @@ class Visitor:
 
     async def get(self, path: str, status: int = 200, **query: Any) -> str:
         """Returns the page; its forms' token is kept."""
-        answer = await self.client.get(path, params=query)
+        answer = await self.client.get(path, params=query or None)
         assert answer.status_code == status, answer.text
         if found := _TOKEN.search(answer.text):
             self.token = found[1]

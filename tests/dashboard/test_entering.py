@@ -69,6 +69,7 @@ async def test_a_reader_is_told_and_stopped(entrance: Entrance) -> None:
     await visitor.post("/login", name="bob", password="battery staple")
 
     assert "read-only" in await visitor.get("/")
+    assert "read-only" in (await visitor.post("/topics/create", 403, name="orders")).text
 
 
 async def test_the_token_of_the_login_is_not_that_of_who_is_logged_in(entrance: Entrance) -> None:

@@ -64,6 +64,8 @@ class Messages:
     def __init__(self, servers: Servers, queues: Queues) -> None:
         self._servers = servers
         self._queues = queues
+        # How a record becomes what a user gets; who shows what strangers have sent may want to restore bodies later.
+        self.restore: Callable[[Record, MessageQueue], Received] = received
 
     # Finding
 
@@ -92,7 +94,7 @@ class Messages:
                 raise MessageNotFound(f"broker {address} has no message of id {message_id}: {error}") from error
             raise
         name = broker_at(await self._servers.cluster_info(), address) or address
-        return _seen(decode_all(reply.body)[0], name)
+        return self._seen(decode_all(reply.body)[0], name)
 
     async def by_unique_key(self, topic: str, message_id: str, *, count_max: int = 32) -> list[Received]:
         """Returns the messages to which their producer gave this id: none, one, or several that were sent again."""
@@ -144,7 +146,7 @@ class Messages:
 
         answers = await self._servers.each("QUERY_MESSAGE", await self._servers.brokers_of(topic), ask)
         found = [
-            _seen(record, broker)
+            self._seen(record, broker)
             for broker, records in answers.items()
             for record in records
             # Brokers find by hash only.
@@ -230,7 +232,7 @@ class Messages:
         records = decode_all(answer.body) if status is PullStatus.FOUND else []
         return Pulled(
             status,
-            [received(record, queue) for record in records],
+            [self.restore(record, queue) for record in records],
             header.next_begin_offset,
             header.min_offset,
             header.max_offset,
@@ -251,6 +253,5 @@ class Messages:
         host, _ = parse_offset_id(message_id)
         await self._servers.call(hosts.to_text(host), ResumeCheckHalfMessage(topic=topic, msg_id=message_id))
 
-
-def _seen(record: Record, broker_name: str) -> Received:
-    return received(record, MessageQueue(broker_name, record.queue_id, record.topic))
+    def _seen(self, record: Record, broker_name: str) -> Received:
+        return self.restore(record, MessageQueue(broker_name, record.queue_id, record.topic))

@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from kerolox.dashboard import cluster, entering
+from kerolox.dashboard import cluster, entering, groups, nameservers, sending, topics
 from kerolox.dashboard.guard import SESSION_KEY, Guard
 from kerolox.dashboard.page import Desk, Handler, Page
 from kerolox.dashboard.sentences import Refused, sentence, status
@@ -30,11 +30,22 @@ _FORM_SECONDS = 30.0
 PAGES: dict[str, Handler] = {
     "/": cluster.cluster_page,
     "/broker": cluster.broker_page,
+    "/nameservers": nameservers.nameservers_page,
+    "/topics": topics.topics_page,
+    "/topic": topics.topic_page,
+    "/groups": groups.groups_page,
+    "/group": groups.group_page,
+    "/member": groups.member_page,
     "/login": entering.login_page,
 }
 ACTIONS: dict[str, Handler] = {
     "/login": entering.login,
     "/logout": entering.logout,
+    "/topics/create": topics.create,
+    "/topic/change": topics.change,
+    "/topic/delete": topics.delete,
+    "/topic/send": sending.send,
+    "/group/reset": groups.reset,
 }
 # What a reader may do, too.
 _HARMLESS = ("/login", "/logout")
