@@ -13,7 +13,7 @@ from tests.dashboard.browsing import Visitor, visiting
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with Cluster(tmp_path / "cluster") as cluster:
+    async with Cluster(tmp_path / "cluster", settings={"traceTopicEnable": "true"}) as cluster:
         yield cluster
 
 

@@ -14,7 +14,18 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from kerolox.dashboard import cluster, entering, groups, nameservers, sending, topics
+from kerolox.dashboard import (
+    charts,
+    cluster,
+    dead_letters,
+    entering,
+    groups,
+    messages,
+    nameservers,
+    pipelines,
+    sending,
+    topics,
+)
 from kerolox.dashboard.guard import SESSION_KEY, Guard
 from kerolox.dashboard.page import Desk, Handler, Page
 from kerolox.dashboard.sentences import Refused, sentence, status
@@ -36,6 +47,13 @@ PAGES: dict[str, Handler] = {
     "/groups": groups.groups_page,
     "/group": groups.group_page,
     "/member": groups.member_page,
+    "/messages": messages.messages_page,
+    "/message": messages.message_page,
+    "/dead-letters": dead_letters.dead_letters_page,
+    "/dead-letters/export": dead_letters.export,
+    "/charts": charts.charts_page,
+    "/charts/data.json": charts.data,
+    "/pipelines": pipelines.pipelines_page,
     "/login": entering.login_page,
 }
 ACTIONS: dict[str, Handler] = {
@@ -46,6 +64,9 @@ ACTIONS: dict[str, Handler] = {
     "/topic/delete": topics.delete,
     "/topic/send": sending.send,
     "/group/reset": groups.reset,
+    "/message/resend": messages.resend,
+    "/message/hand": messages.hand,
+    "/dead-letters/act": dead_letters.act,
 }
 # What a reader may do, too.
 _HARMLESS = ("/login", "/logout")

@@ -86,6 +86,8 @@ class Desk:
 
     options: DashboardOptions
     admin: AdminClient
+    # The same, but it gives messages with their bodies as they are stored.
+    stored: AdminClient
     producer: Producer
     samples: Samples
     # None where everybody may come in.

@@ -3,20 +3,24 @@
 import asyncio
 
 from kerolox.admin import AdminClient
-from kerolox.client import Producer
+from kerolox.client import MessageQueue, Producer, Received
 from kerolox.dashboard import users
 from kerolox.dashboard.app import application
+from kerolox.dashboard.bodies import as_stored
 from kerolox.dashboard.listening import Server, bound, server
 from kerolox.dashboard.options import DashboardOptions
 from kerolox.dashboard.page import Desk
 from kerolox.dashboard.samples import Samples
 from kerolox.dashboard.sessions import Guesses, Sessions
+from kerolox.message.compression import decompress
+from kerolox.message.message import Message as Record
 from kerolox.runtime.service import Service
 
 __all__ = ["Dashboard", "DashboardOptions"]
 
 # Brokers show this group to those who ask who produces.
 PRODUCER_GROUP = "kerolox_dashboard"
+_RESTORED_SIZE_MAX = 1024 * 1024
 
 
 class Dashboard(Service):
@@ -28,6 +32,7 @@ class Dashboard(Service):
         self._server: Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self._admin: AdminClient | None = None
+        self._stored: AdminClient | None = None
         self._producer: Producer | None = None
         self._samples: Samples | None = None
 
@@ -40,7 +45,11 @@ class Dashboard(Service):
         try:
             client = options.client_options()
             self._admin = AdminClient(options=client, timeout_seconds=options.timeout_seconds)
+            self._admin.messages.restore = _restored
             await self._admin.start()
+            self._stored = AdminClient(options=client, timeout_seconds=options.timeout_seconds)
+            self._stored.messages.restore = as_stored
+            await self._stored.start()
             self._producer = Producer(PRODUCER_GROUP, options=client)
             await self._producer.start()
         except BaseException:
@@ -52,6 +61,7 @@ class Dashboard(Service):
         desk = Desk(
             options,
             self._admin,
+            self._stored,
             self._producer,
             self._samples,
             known,
@@ -81,9 +91,14 @@ class Dashboard(Service):
             self._server.should_exit = True
             await asyncio.wait([self._serving])
             self._server = self._serving = None
-        if self._producer is not None:
-            producer, self._producer = self._producer, None
-            await producer.close()
-        if self._admin is not None:
-            admin, self._admin = self._admin, None
-            await admin.close()
+        for client in (self._producer, self._stored, self._admin):
+            if client is not None:
+                await client.close()
+        self._producer = self._stored = self._admin = None
+
+
+def _restored(record: Record, queue: MessageQueue) -> Received:
+    """Of messages that are not shown themselves, such as those that carry traces, no longer ones are believed."""
+    message = as_stored(record, queue)
+    message.body = decompress(record.body, record.sys_flag, _RESTORED_SIZE_MAX)
+    return message

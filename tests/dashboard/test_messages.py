@@ -1,0 +1,161 @@
+import asyncio
+import re
+
+import pytest
+
+from kerolox.admin import AdminClient
+from kerolox.client import ConsumeFrom, Message, PushConsumer, Received
+from kerolox.message.ids import parse_offset_id
+from kerolox.testing import Cluster
+from tests.dashboard import filling
+from tests.dashboard.browsing import Visitor, read
+
+# The newest first.
+_BODIES = re.compile(r"number-(\d+)")
+
+
+@pytest.fixture
+async def orders(cluster: Cluster, admin: AdminClient) -> None:
+    """Messages in three queues, numbered in the order in which they were stored."""
+    await admin.topics.create("orders", read_queues=3, write_queues=3)
+    numbered = [Message("orders", f"number-{number}".encode(), keys=[f"key-{number}"]) for number in range(120)]
+    await filling.send(cluster.namesrv_addr, *numbered)
+
+
+@pytest.mark.usefixtures("orders")
+async def test_all_messages_of_a_topic_come_page_by_page_each_once(visitor: Visitor) -> None:
+    page = await visitor.get("/messages", topic="orders")
+    found = [_numbers(page)]
+    while link := re.search(r'rel="next" href="([^"]+)"', page):
+        page = await visitor.get(link[1].replace("&amp;", "&"))
+        found.append(_numbers(page))
+
+    assert [len(numbers) for numbers in found] == [50, 50, 20]
+    assert sorted(number for numbers in found for number in numbers) == list(range(120))
+
+
+@pytest.mark.usefixtures("orders")
+async def test_only_messages_of_the_time_are_found(visitor: Visitor) -> None:
+    early = {"begin": "2020-01-01T00:00:00", "end": "2020-01-02T00:00:00"}
+
+    assert _numbers(await visitor.get("/messages", topic="orders", **early)) == []
+    assert len(_numbers(await visitor.get("/messages", topic="orders", begin="2020-01-01T00:00"))) == 50
+
+
+@pytest.mark.usefixtures("orders")
+async def test_a_message_is_found_by_its_key_and_by_either_of_its_ids(visitor: Visitor, admin: AdminClient) -> None:
+    message = (await admin.messages.by_key("orders", "key-77"))[0]
+
+    assert _numbers(await visitor.get("/messages", topic="orders", key="key-77")) == [77]
+    assert _numbers(await visitor.get("/messages", topic="orders", id=message.message_id)) == [77]
+    assert _numbers(await visitor.get("/messages", id=message.offset_id)) == [77]
+
+
+@pytest.mark.usefixtures("orders")
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"topic": "nothing"}, "no NameServer has a route"),
+        ({"topic": "orders", "begin": "soon"}, "is no time"),
+        ({"topic": "orders", "cursor": "1.2"}, "search again"),
+        ({"topic": "orders", "cursor": "1.-2.3"}, "search again"),
+        ({"topic": "orders", "id": "nonsense"}, "has a message of id nonsense"),
+        ({"id": "nonsense"}, "is found with its topic"),
+    ],
+)
+async def test_a_search_that_finds_nothing_says_why(visitor: Visitor, query: dict[str, str], said: str) -> None:
+    assert said in await visitor.see("/messages", **query)
+
+
+async def test_an_id_leads_to_no_address_but_those_of_the_cluster(visitor: Visitor) -> None:
+    """Else whoever gives an id could have the dashboard knock at any port it reaches."""
+    called = asyncio.Event()
+    server = await asyncio.start_server(lambda *_: called.set(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    message_id = f"7F000001{port:08X}{0:016X}"
+    assert parse_offset_id(message_id)
+
+    async with server:
+        assert "has a message of id" in await visitor.see("/messages", id=message_id)
+        place = f"127.0.0.1:{port}:0:0"
+        assert "is no place" in await visitor.see("/message", 400, topic="orders", place=place)
+
+    assert not called.is_set()
+
+
+@pytest.mark.usefixtures("orders")
+async def test_a_message_is_shown_with_its_body_and_sent_again(visitor: Visitor, admin: AdminClient) -> None:
+    message = (await admin.messages.by_key("orders", "key-5"))[0]
+    place = f"broker-a:{message.queue.queue_id}:{message.queue_offset}"
+
+    seen = await visitor.see("/message", topic="orders", place=place)
+    assert "Text number-5" in seen
+    assert "property KEYS key-5" in seen
+
+    said = await visitor.do("/message/resend", topic="orders", place=place)
+    assert f"Sent again as {message.message_id} to orders" in said
+    assert len(await admin.messages.by_key("orders", "key-5")) == 2
+
+
+async def test_a_large_body_was_compressed_and_is_restored(
+    visitor: Visitor, cluster: Cluster, admin: AdminClient
+) -> None:
+    await admin.topics.create("orders", read_queues=1, write_queues=1)
+    await filling.send(cluster.namesrv_addr, Message("orders", b"wide " * 4000))
+
+    seen = await visitor.see("/message", topic="orders", place="broker-a:0:0")
+
+    assert "19.5 KiB, compressed to" in seen
+    assert "wide wide wide" in seen
+
+
+async def test_a_trace_is_a_timeline(visitor: Visitor, cluster: Cluster, admin: AdminClient) -> None:
+    await admin.topics.create("orders", read_queues=1, write_queues=1)
+    await filling.traced(cluster.namesrv_addr, "billing", filling.order(1))
+
+    page = await visitor.get("/message", topic="orders", place="broker-a:0:0")
+
+    assert '<svg class="timeline"' in page
+    assert "sent shop" in read(page)
+    assert "consumed, try 1 billing" in read(page)
+
+
+async def test_a_message_is_handed_to_a_member_of_a_group(
+    visitor: Visitor, cluster: Cluster, admin: AdminClient
+) -> None:
+    await admin.topics.create("orders", read_queues=1, write_queues=1)
+    await filling.send(cluster.namesrv_addr, filling.order(1))
+    got: asyncio.Queue[Received] = asyncio.Queue()
+    consumer = PushConsumer(
+        "billing",
+        got.put,
+        topics="orders",
+        consume_from=ConsumeFrom.FIRST_OFFSET,
+        namesrv_addr=cluster.namesrv_addr,
+    )
+    async with consumer, asyncio.timeout(60):
+        await got.get()
+        await visitor.get("/message", topic="orders", place="broker-a:0:0")
+        said = await visitor.do("/message/hand", topic="orders", place="broker-a:0:0", group="billing")
+        await got.get()
+
+    assert "CR_SUCCESS" in said
+
+
+async def test_nobody_to_hand_it_to_is_a_sentence(visitor: Visitor, cluster: Cluster, admin: AdminClient) -> None:
+    await admin.topics.create("orders", read_queues=1, write_queues=1)
+    await filling.send(cluster.namesrv_addr, filling.order(1))
+    await visitor.get("/message", topic="orders", place="broker-a:0:0")
+
+    answer = await visitor.post("/message/hand", 409, topic="orders", place="broker-a:0:0", group="nobody")
+
+    assert "is connected" in answer.text
+
+
+@pytest.mark.parametrize("place", ["", "broker-a", "broker-a:x:1", "broker-a:1", "broker-a:1:99999999999999999999"])
+async def test_what_is_no_place_is_refused(visitor: Visitor, place: str) -> None:
+    await visitor.get("/message", 400, topic="orders", place=place)
+
+
+def _numbers(page: str) -> list[int]:
+    return [int(number) for number in _BODIES.findall(page)]

@@ -1,0 +1,89 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerolox.dashboard import pipelines
+from kerolox.dashboard.server import DashboardOptions
+from kerolox.runtime.clock import ManualClock
+from tests.dashboard.browsing import visiting
+
+NOW = 1_700_000_000_000
+
+
+def pipeline(**more: Any) -> dict[str, Any]:
+    flow = {
+        "name": "orders to parquet",
+        "batch": 12,
+        "rows": 34567,
+        "rowsPerSecond": 890.5,
+        "lag": 21,
+        "batchMillis": 340,
+        "updated": NOW,
+    }
+    return {
+        "name": "orders",
+        "file": "orders.toml",
+        "state": "running",
+        "pid": 4711,
+        "master": "local[2]",
+        "started": NOW - 60_000,
+        "updated": NOW,
+        "error": None,
+        "flows": [flow],
+        **more,
+    }
+
+
+async def _seen(folder: Path, tmp_path: Path) -> str:
+    options = DashboardOptions(namesrv_addr="127.0.0.1:1", pipelines_folder=folder, clock=ManualClock(NOW))
+    async with visiting(options, tmp_path) as visitor:
+        return await visitor.see("/pipelines")
+
+
+async def test_a_pipeline_is_shown_with_the_progress_of_its_flows(tmp_path: Path) -> None:
+    (tmp_path / "orders.json").write_text(json.dumps(pipeline()))
+
+    seen = await _seen(tmp_path, tmp_path)
+
+    assert "orders running" in seen
+    assert "orders to parquet 12 34,567 890.5 21 340 ms" in seen
+    assert "said nothing" not in seen
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"updated": NOW - 120_000}, "It has said nothing for 2 min 0 s; is process 4711 still there?"),
+        ({"state": "failed", "error": "no such column"}, "no such column"),
+    ],
+)
+async def test_a_pipeline_that_is_silent_or_has_failed_says_so(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+    (tmp_path / "orders.json").write_text(json.dumps(pipeline(**more)))
+
+    assert said in await _seen(tmp_path, tmp_path)
+
+
+async def test_no_pipeline_is_a_hint(tmp_path: Path) -> None:
+    assert "No pipeline has run here" in await _seen(tmp_path / "nothing", tmp_path)
+
+
+def test_a_file_that_says_nothing_is_a_sentence_and_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{")
+    (tmp_path / "b.json").write_text(json.dumps(pipeline()))
+    (tmp_path / "c.json").write_text(" " * 300_000)
+    (tmp_path / "d.json").write_text('{"name": 5}')
+    (tmp_path / "e.txt").write_text("no pipeline")
+
+    found, problems = pipelines.read(tmp_path)
+
+    assert [it.name for it in found] == ["orders"]
+    assert [it.split()[0] for it in problems] == ["a.json", "c.json", "d.json"]
+
+
+def test_those_under_way_come_first(tmp_path: Path) -> None:
+    for name, state, started in (("old", "done", 1), ("new", "running", 2), ("newest", "stopped", 3)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(pipeline(name=name, state=state, started=started)))
+
+    assert [it.name for it in pipelines.read(tmp_path)[0]] == ["new", "newest", "old"]

@@ -1,0 +1,49 @@
+from kerolox.client import trace
+from kerolox.client.trace import EndTransaction, Pub, Recall, SubAfter, SubBefore
+from kerolox.dashboard.timeline import ROW_HEIGHT, WIDTH, bars, steps
+
+
+def test_the_beginning_and_the_end_of_consuming_are_one_step() -> None:
+    found = steps(
+        [
+            SubAfter(request_id="r1", cost_millis=30, is_success=False, context_code=trace.EXCEPTION, timestamp=160),
+            SubBefore(timestamp=130, group="shop", request_id="r1", retry_times=1),
+            Pub(timestamp=100, group="makers", cost_millis=5),
+        ]
+    )
+
+    assert [(it.what, it.who, it.begin_millis, it.cost_millis, it.told) for it in found] == [
+        ("sent", "makers", 100, 5, "stored"),
+        ("consumed, try 2", "shop", 130, 30, "raised an error"),
+    ]
+    assert [it.is_good for it in found] == [True, False]
+
+
+def test_what_has_only_begun_or_only_ended_is_shown_too() -> None:
+    found = steps(
+        [
+            SubBefore(timestamp=130, group="shop", request_id="r1"),
+            SubAfter(request_id="r2", cost_millis=20, is_success=False, timestamp=200, group="other"),
+        ]
+    )
+
+    assert [(it.who, it.begin_millis, it.told) for it in found] == [
+        ("shop", 130, "not done yet"),
+        ("other", 180, "failed"),
+    ]
+
+
+def test_transactions_and_recalls_are_steps() -> None:
+    found = steps(
+        [EndTransaction(timestamp=1, transaction_state="COMMIT_MESSAGE"), Recall(timestamp=2, is_success=False)]
+    )
+
+    assert [(it.what, it.told) for it in found] == [("transaction", "commit_message"), ("taken back", "failed")]
+
+
+def test_bars_lie_in_the_picture_one_below_the_other() -> None:
+    found = bars(steps([Pub(timestamp=0, cost_millis=0), Pub(timestamp=10**9, cost_millis=1), Pub(timestamp=50)]))
+
+    assert [bar.y for bar in found] == [0, ROW_HEIGHT, 2 * ROW_HEIGHT]
+    assert all(bar.x > 0 and bar.x + bar.width <= WIDTH for bar in found)
+    assert bars([]) == []
