@@ -32,6 +32,7 @@ async def cluster_page(page: Page) -> Response:
         out_tps=sum(it.out_tps for it in alive),
         in_today=sum(it.in_today for it in alive if it.is_master),
         out_today=sum(it.out_today for it in alive),
+        now=page.desk.options.clock.millis(),
         name_servers=page.admin.options.name_servers,
     )
 

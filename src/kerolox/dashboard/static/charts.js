@@ -1,9 +1,8 @@
 // Draws the charts: asks for what is new since the last look, keeps an hour, and redraws.
-"use strict";
-
 const colours = ["#0b6477", "#c2410c", "#6d28d9", "#15803d", "#b91c1c", "#1d4ed8", "#8a5a00", "#be185d"];
 const samplesMax = 720;
-const [width, height, left, bottom, top] = [480, 180, 52, 20, 8];
+const [width, height] = [480, 180];
+const margin = { left: 52, right: 6, top: 8, bottom: 20 };
 const charts = document.getElementById("charts");
 const problem = document.getElementById("chart-problem");
 const samples = [];
@@ -36,18 +35,18 @@ function draw(figure) {
   const values = samples.flatMap((it) => shown.map((name) => it[series][name] ?? 0));
   const high = unit === "%" ? 1 : ceiling(Math.max(0, ...values));
   const [begin, end] = [samples[0].millis, samples[samples.length - 1].millis];
-  const x = (millis) => left + ((width - left - 6) * (millis - begin)) / Math.max(1, end - begin);
-  const y = (value) => top + (height - top - bottom) * (1 - value / high);
+  const x = (millis) => margin.left + ((width - margin.left - margin.right) * (millis - begin)) / Math.max(1, end - begin);
+  const y = (value) => margin.top + (height - margin.top - margin.bottom) * (1 - value / high);
   const parts = [0, 0.5, 1].flatMap((part) => [
-    svg("line", { class: "axis", x1: left, x2: width - 6, y1: y(part * high), y2: y(part * high) }),
-    svg("text", { x: left - 6, y: y(part * high) + 4, "text-anchor": "end" }, said(part * high, unit === "%" ? unit : "").trim()),
+    svg("line", { class: "axis", x1: margin.left, x2: width - margin.right, y1: y(part * high), y2: y(part * high) }),
+    svg("text", { x: margin.left - 6, y: y(part * high) + 4, "text-anchor": "end" }, said(part * high, unit === "%" ? unit : "").trim()),
   ]);
   const clock = (millis) => new Date(millis).toISOString().slice(11, 19);
-  parts.push(svg("text", { x: left, y: height - 4 }, clock(begin)));
-  parts.push(svg("text", { x: width - 6, y: height - 4, "text-anchor": "end" }, clock(end)));
+  parts.push(svg("text", { x: margin.left, y: height - 4 }, clock(begin)));
+  parts.push(svg("text", { x: width - margin.right, y: height - 4, "text-anchor": "end" }, clock(end)));
   shown.forEach((name, number) => {
     const points = samples.filter((it) => name in it[series]).map((it) => `${x(it.millis).toFixed(1)},${y(it[series][name]).toFixed(1)}`);
-    if (points.length === 1) points.push(points[0].replace(/^[^,]+/, String(width - 6)));
+    if (points.length === 1) points.push(points[0].replace(/^[^,]+/, String(width - margin.right)));
     parts.push(svg("polyline", { class: "line", points: points.join(" "), stroke: colours[number % colours.length] }));
   });
   const picture = figure.querySelector("svg");
