@@ -11,7 +11,6 @@ from tests.dashboard import filling
 
 async def test_a_sample_has_rates_latency_lag_and_disk(cluster: Cluster, admin: AdminClient) -> None:
     await admin.topics.create("orders", read_queues=1, write_queues=1)
-    await admin.topics.create("%RETRY%shop", read_queues=1, write_queues=1)
     await admin.groups.create("shop")
     await filling.send(cluster.namesrv_addr, *(filling.order(number) for number in range(5)))
     await admin.offsets.commit("shop", (await admin.topics.route("orders")).read_queues[0], 2)

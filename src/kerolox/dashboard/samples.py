@@ -99,8 +99,7 @@ class Samples:
         return found
 
     async def _lags(self) -> dict[str, float]:
-        topics = await self._admin.topics.names()
-        groups = [topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)]
+        groups = await self._groups()
         wanted = [group for group in groups if not is_system(group)][:GROUPS_MAX]
         gate = asyncio.Semaphore(_ASKED_AT_ONCE)
 
@@ -113,6 +112,14 @@ class Samples:
 
         lags = await asyncio.gather(*map(one, wanted))
         return {group: lag for group, lag in zip(wanted, lags, strict=True) if lag is not None}
+
+    async def _groups(self) -> list[str]:
+        try:
+            return await self._admin.groups.names()
+        except KeroloxError:
+            # A broker does not answer; those that were ever online have a topic.
+            topics = await self._admin.topics.names()
+            return [topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)]
 
 
 def _name(broker: BrokerStatus) -> str:
