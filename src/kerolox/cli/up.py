@@ -1,6 +1,5 @@
 """`kerolox up`: a whole cluster on this machine, with one command."""
 
-import asyncio
 import os
 import subprocess
 import threading
@@ -15,6 +14,7 @@ from kerolox.errors import ConfigurationError
 from kerolox.local.children import our_command
 from kerolox.local.folder import Folder, UpState, default_folder
 from kerolox.local.up import Up, UpOptions
+from kerolox.runtime import server_loop
 from kerolox.runtime.logs import LogFormat, LogOptions, logging_as
 from kerolox.runtime.memory import settle
 from kerolox.store.errors import StoreError
@@ -76,7 +76,7 @@ def up(
     folder = Folder(options.data)
     try:
         with folder.taken(), logging_as(LogOptions(name="up", directory=folder.logs, format=options.log_format)):
-            asyncio.run(_run(options, is_detached=detached))
+            server_loop.run(_run(options, is_detached=detached))
     except (ConfigurationError, StoreError, OSError) as error:
         raise NotStarted(_with_remedy(str(error))) from error
 

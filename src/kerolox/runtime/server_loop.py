@@ -22,8 +22,13 @@ Job = Callable[[], object]
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Does what `asyncio.run` does, on a loop for servers where the system has what that needs."""
-    with asyncio.Runner(loop_factory=ServerLoop if sys.platform == "linux" else None) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Returns a loop for servers where the system has what that needs, else one of asyncio's."""
+    return ServerLoop() if sys.platform == "linux" else asyncio.new_event_loop()
 
 
 def at_end_of_turn(loop: asyncio.AbstractEventLoop, job: Job) -> None:

@@ -19,9 +19,12 @@ class RunningCluster:
     """A cluster on an event loop and a thread of its own, so that any test can use it."""
 
     def __init__(self, directory: Path, *, brokers: int = 1) -> None:
+        # Not before it is used: pytest loads this plugin for everyone who has the package.
+        from kerolox.runtime.server_loop import new_loop
+
         self._directory = directory
         self._count = brokers
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kerolox cluster", daemon=True)
         self.namesrv_addr = ""
         self.broker_addr = ""
