@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 Job = Callable[[], object]
 
+# So many sockets have their turn at once; the others have the next.
+_EVENTS_MAX = 512
+
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Does what `asyncio.run` does, on a loop for servers where the system has what that needs."""
@@ -83,7 +86,7 @@ if sys.platform == "linux":
             readers = self._readers
             found: list[tuple[selectors.SelectorKey, int]] = []
             try:
-                events = self._epoll.poll(wait, len(self.get_map()) + len(readers) or 1)
+                events = self._epoll.poll(wait, _EVENTS_MAX)
             except InterruptedError:
                 return found
             for descriptor, event in events:
