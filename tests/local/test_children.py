@@ -90,7 +90,7 @@ async def test_one_that_dies_too_often_stays_away(caplog: pytest.LogCaptureFixtu
         await running
 
     assert watched.changes[-1] == ("failed", 5)
-    assert "broker-a died 5 times within a minute and stays away: the store is broken" in caplog.text
+    assert "broker-a died 6 times within a minute and stays away: the store is broken" in caplog.text
     await watched.child.close()
 
 

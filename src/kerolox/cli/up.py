@@ -126,7 +126,9 @@ def _with_remedy(reason: str) -> str:
     if "cannot listen on" not in reason:
         return reason
     flags = "--namesrv-port, --broker-port, --metrics-port and --dashboard-port"
-    return f"{reason}; choose others with {flags} (0 takes a free one)"
+    # A part that can be run alone has flags of its own.
+    what = reason.partition("; give another")[0]
+    return f"{what}; choose others with {flags} (0 takes a free one)"
 
 
 def _detach(options: UpOptions) -> None:

@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 _READY_SECONDS_MAX = 120.0
 _END_SECONDS_MAX = 30.0
 _BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
-# Dying more often than this within the window, it is left dead.
-_DEATHS_MAX = 5
+# It is started again so often within the window; dying once more, it is left dead.
+_RESTARTS_MAX = 5
 _WINDOW_SECONDS = 60.0
 _LINES_KEPT = 20
 # How a server says where Prometheus is told of it.
@@ -65,7 +65,7 @@ class BrokerProcess(Service):
         self._process: asyncio.subprocess.Process | None = None
         self._complaints: deque[str] = deque(maxlen=_LINES_KEPT)
         self._listening: set[asyncio.Task[None]] = set()
-        self._deaths: deque[float] = deque(maxlen=_DEATHS_MAX)
+        self._deaths: deque[float] = deque(maxlen=_RESTARTS_MAX)
 
     async def open(self) -> None:
         await self._start()
@@ -135,8 +135,10 @@ class BrokerProcess(Service):
         name = self.state.name
         while True:
             now = self._clock.monotonic()
-            if len(self._deaths) == _DEATHS_MAX and now - self._deaths[0] < _WINDOW_SECONDS:
-                log.error("%s died %d times within a minute and stays away: %s", name, _DEATHS_MAX, self._reason())
+            if len(self._deaths) == _RESTARTS_MAX and now - self._deaths[0] < _WINDOW_SECONDS:
+                log.error(
+                    "%s died %d times within a minute and stays away: %s", name, _RESTARTS_MAX + 1, self._reason()
+                )
                 self.state.state = "failed"
                 self._on_change()
                 return False

@@ -1,0 +1,138 @@
+"""Files to run Kerolox from: every command in them is one, and every setting is known."""
+
+import configparser
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from kerolox.broker import Settings
+from kerolox.cli.app import main
+from kerolox.namesrv import NamesrvConfig
+from kerolox.runtime import properties
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+# What `kerolox` is called in these files.
+_PROGRAM = "/opt/kerolox/bin/kerolox"
+
+
+def parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
+    """Returns the command that these words are, and its flags as it understands them; fails if it does not."""
+    context = click.Context(main)
+    command = main.get_command(context, words[0])
+    assert command is not None, words
+    return words[0], command.make_context(words[0], list(words[1:]), parent=context).params
+
+
+def unit(path: Path) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(path)
+    return parser
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_runs_a_command_that_there_is(path: Path) -> None:
+    program, *words = shlex.split(unit(path)["Service"]["ExecStart"])
+
+    name, _ = parsed(words)
+    assert (program, path.stem) == (_PROGRAM, f"kerolox-{name}")
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_systemd_takes_a_unit(path: Path, tmp_path: Path) -> None:
+    tool = shutil.which("systemd-analyze")
+    if tool is None:
+        pytest.skip("there is no systemd-analyze, which comes with systemd only")
+    # It wants programs to be there, and users.
+    text = path.read_text().replace(_PROGRAM, sys.executable)
+    copy = tmp_path / path.name
+    copy.write_text(re.sub(r"^(User|Group)=.*$", r"\1=root", text, flags=re.MULTILINE))
+
+    result = subprocess.run([tool, "verify", str(copy)], capture_output=True, text=True, timeout=60, check=False)
+
+    # It also tells of units of the machine, which are none of ours.
+    assert [line for line in (result.stdout + result.stderr).splitlines() if path.name in line] == []
+
+
+def test_files_of_settings_have_keys_that_there_are_and_values_that_can_be() -> None:
+    broker, namesrv = Settings(), NamesrvConfig()
+    of_broker = properties.parse((DEPLOY / "systemd" / "broker.conf").read_text())
+    of_namesrv = properties.parse((DEPLOY / "systemd" / "namesrv.conf").read_text())
+
+    broker.update(of_broker)
+    namesrv.update(of_namesrv)
+
+    assert (broker.broker.extra, namesrv.extra) == ({}, {})
+    # All that is written lies where the units may write.
+    written = [of_broker["storePathRootDir"], of_namesrv["kvConfigPath"]]
+    assert all(path.startswith("/var/lib/kerolox/") for path in written)
+    assert {unit(path)["Service"]["StateDirectory"] for path in UNITS} == {"kerolox"}
+
+
+# Containers
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Returns the instructions of the Dockerfile, continued lines joined."""
+    text = re.sub(r"\\\n", " ", (DEPLOY / "Dockerfile").read_text())
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(" ", 1)[0], line.split(" ", 1)[1].strip()) for line in lines]
+
+
+def test_the_image_needs_only_what_the_project_has() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    let_in = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    copied = {
+        source
+        for name, rest in instructions()
+        if name == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    }
+
+    assert ignored[0] == "*"
+    assert copied == let_in
+    assert all((ROOT / source).exists() for source in copied)
+
+
+def test_the_image_runs_a_command_that_there_is_and_not_as_root() -> None:
+    found = dict(instructions())
+
+    assert json.loads(found["ENTRYPOINT"]) == ["kerolox"]
+    name, flags = parsed(json.loads(found["CMD"]))
+    assert (name, str(flags["data"]), found["VOLUME"]) == ("up", "/data", "/data")
+    assert found["USER"] == "kerolox"
+
+
+def test_the_image_is_installed_with_extras_that_there_are() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (extras,) = re.findall(r"\.\[([\w,]+)\]", (DEPLOY / "Dockerfile").read_text())
+
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
+
+
+def test_compose_starts_what_there_is_at_the_address_that_it_advertises() -> None:
+    file = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    service = file["services"]["kerolox"]
+    name, flags = parsed(service["command"])
+
+    assert (name, flags["bind"], str(flags["data"])) == ("up", "0.0.0.0", "/data")
+    assert service["networks"]["kerolox"]["ipv4_address"] == flags["advertise"]
+    assert file["networks"]["kerolox"]["ipam"]["config"] == [{"subnet": "172.30.76.0/24"}]
+    assert service["volumes"] == ["data:/data"]
+    assert set(file["volumes"]) == {"data"}
+    assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).exists()
+    program, *words = service["healthcheck"]["test"][1:]
+    assert program == "kerolox"
+    assert parsed(words)[0] == "status"
