@@ -187,3 +187,40 @@ def test_metrics_are_told_where_asked_for(tmp_path: Path, how: tuple[str, ...]) 
     assert len(pages) == 1 + len(how) // 2
     assert b"kerolox_namesrv_brokers{" in pages[0]
     assert b"rocketmq_broker_permission{" in pages[-1]
+
+
+def test_the_dashboard_shows_the_cluster(tmp_path: Path) -> None:
+    with running(tmp_path) as (process, said):
+        url = address(said, "Dashboard")
+        page = urllib.request.urlopen(url, timeout=60).read().decode()
+        process.terminate()
+        output, _ = process.communicate(timeout=60)
+
+    assert url.startswith("http://127.0.0.1:")
+    assert "broker-a" in page
+    assert (process.returncode, output.count("\n")) == (0, 1)
+
+
+def test_a_port_that_the_dashboard_cannot_have_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = kerolox(tmp_path, "up", *FREE_PORTS, "--dashboard-port", str(port))
+
+    assert result.returncode == 253
+    assert f"the dashboard cannot listen on 127.0.0.1:{port}: " in result.stderr
+    assert "--port," not in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_dashboard_without_its_packages_is_told_of(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    missing.mkdir()
+    (missing / "sitecustomize.py").write_text(
+        "import importlib.util as u, sys\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'starlette' else find(name, *rest)\n"
+    )
+    path = os.pathsep.join([str(missing), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+    with running(tmp_path, PYTHONPATH=path) as (_, said):
+        assert address(said, "Dashboard") == "not installed: pip install 'kerolox[dashboard]'"

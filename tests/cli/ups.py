@@ -41,11 +41,11 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def running(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+def running(home: Path, *arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """Runs `kerolox up` until the block ends; gives the process and what it said when it was ready."""
     process = subprocess.Popen(
         [*KEROLOX, "up", *FREE_PORTS, *arguments],
-        env=environment(home),
+        env=environment(home) | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
