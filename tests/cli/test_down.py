@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.ups import kerolox, running, status
+
+pytestmark = pytest.mark.timeout(400)
 
 
 def test_where_nothing_runs_that_is_said(tmp_path: Path) -> None:
@@ -23,7 +27,7 @@ def test_what_runs_is_shown(tmp_path: Path) -> None:
 
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("Kerolox 0.")
-    assert f" runs as process {process.pid} since " in lines[0]
+    assert f" runs as process {process.pid}, for " in lines[0]
     assert lines[1:3] == said[1:3]
     assert said[-1].endswith(f"kerolox down --data {tmp_path / 'mine'}, or Ctrl-C")
     assert (shown.returncode, lines[-1].split()) == (0, ["Data", str(tmp_path / "mine")])

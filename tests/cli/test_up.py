@@ -13,6 +13,9 @@ from kerolox.admin.sync import AdminClient
 from kerolox.client.sync import Message, Producer
 from tests.cli.ups import FREE_PORTS, eventually, kerolox, running, status
 
+# Each starts several processes, on a machine that may have others to run.
+pytestmark = pytest.mark.timeout(400)
+
 
 def address(said: list[str], what: str) -> str:
     return next(line.removeprefix(f"  {what}").strip() for line in said if line.startswith(f"  {what}"))
@@ -38,7 +41,7 @@ def test_it_says_what_runs_where_and_how_to_stop_it(tmp_path: Path) -> None:
         assert address(said, "Stop it") == "kerolox down, or Ctrl-C"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_restart_keeps_the_data(tmp_path: Path, number: signal.Signals) -> None:
     with running(tmp_path, "--no-dashboard") as (process, said):
         send(address(said, "NameServer"), b"one", b"two")
@@ -64,6 +67,18 @@ def test_it_returns_when_it_is_ready_and_is_stopped_by_down(tmp_path: Path) -> N
     assert (begun.returncode, begun.stderr, told["running"]) == (0, "", True)
     assert ended.stdout.startswith(f"Stopped process {told['pid']} in ")
     assert "registered with NameServer" in (tmp_path / "kerolox" / "up" / "logs" / "up.log").read_text()
+
+
+def test_a_warning_does_not_keep_it_from_being_ready(tmp_path: Path) -> None:
+    flags = ("--bind", "0.0.0.0", "--advertise", "192.0.2.1", "--no-dashboard", *FREE_PORTS)
+    try:
+        begun = kerolox(tmp_path, "up", "-d", *flags)
+    finally:
+        kerolox(tmp_path, "down")
+
+    assert begun.returncode == 0
+    assert "brokerIP1=192.0.2.1 is no address of this machine" in begun.stdout
+    assert "\nKerolox is ready after " in begun.stdout
 
 
 def test_a_broker_process_that_dies_is_started_again(tmp_path: Path) -> None:

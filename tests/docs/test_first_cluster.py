@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.ups import FREE_PORTS, environment, kerolox, status
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial" / "first-cluster.md").read_text()
@@ -12,6 +14,7 @@ COMMANDS = [line.strip() for line in PAGE.splitlines() if re.match(r"^    (echo|
 (SCRIPT,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.timeout(400)
 def test_the_tutorial_works_from_nothing(tmp_path: Path) -> None:
     # The ports that it names may be taken on a machine that runs tests.
     script = tmp_path / "bin" / "kerolox"

@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "test-with-pytest.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.timeout(400)
 def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     for number, block in enumerate(BLOCKS):
         (tmp_path / f"test_{number}.py").write_text(block)
@@ -20,7 +23,7 @@ def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=300,
         check=False,
     )
 

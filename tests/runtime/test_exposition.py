@@ -68,6 +68,10 @@ def test_gauges_of_the_others_are_summed_and_may_go_down() -> None:
     assert shown(a=1) == {"a": 1}
 
 
+def test_who_has_a_name_without_end_is_one_of_the_others() -> None:
+    assert counted(Series(10), a=1, **{"x" * 300: 2}) == {"a": 1, OTHER: 2}
+
+
 def test_a_process_tells_of_itself() -> None:
     found = {name: value for (name, _), value in parsed(*process()).items()}
 

@@ -103,7 +103,45 @@ def test_who_logs_does_not_wait_for_a_slow_disk_and_what_is_left_out_is_counted(
     handler.close()
 
     assert [line for line in slow.lines if len(line) == 1] == ["a", "b", "c"]
-    assert slow.lines[1] == "2 log lines were left out: they came faster than they could be written"
+    assert slow.lines[2] == "2 log lines were left out: they came too fast, or could not be written"
+
+
+class Full(logging.Handler):
+    """A disk that has room again after two lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.asked += 1
+        if self.asked <= 2:
+            self.handleError(record)
+        else:
+            self.lines.append(record.getMessage())
+
+
+def test_lines_that_could_not_be_written_are_told_when_that_is_possible_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    full = Full()
+    handler = WaitingHandler([full])
+
+    for text in ("a", "b", "c"):
+        handler.handle(logging.LogRecord("kerolox", logging.INFO, "", 0, text, None, None))
+    handler.close()
+
+    assert full.lines == ["c", "2 log lines were left out: they came too fast, or could not be written"]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("form", list(LogFormat))
+def test_names_that_are_no_text_are_written_all_the_same(tmp_path: Path, form: LogFormat) -> None:
+    with logging_as(LogOptions(name="up", directory=tmp_path, format=form)):
+        log.info("file %s", "caf\udce9")
+
+    assert "udce9" in (tmp_path / "up.log").read_text()
 
 
 def test_the_root_logger_is_as_it_was_before(tmp_path: Path) -> None:

@@ -85,14 +85,14 @@ def _found(data: Path | None) -> tuple[Folder, int | None]:
 
 
 def _show(state: UpState) -> None:
-    click.echo(f"Kerolox {state.version} runs as process {state.pid} since {_uptime_seconds(state)} s.")
+    click.echo(f"Kerolox {state.version} runs as process {state.pid}, for {_uptime_seconds(state)} s.")
     click.echo(f"  {'NameServer':<16} {state.namesrv}")
     for broker in state.brokers:
         facts = [broker.address, *([broker.state] if broker.state != "running" else [])]
         if broker.pid != state.pid:
             facts.append(f"process {broker.pid}")
         if broker.restarts:
-            facts.append(f"started again {broker.restarts} times")
+            facts.append("started again" + (f" {broker.restarts} times" if broker.restarts > 1 else ""))
         click.echo(f"  {'Broker ' + broker.name:<16} {', '.join(facts)}")
     if state.dashboard is not None:
         click.echo(f"  {'Dashboard':<16} {state.dashboard}")

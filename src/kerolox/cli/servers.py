@@ -67,10 +67,14 @@ def read_properties(file: Path) -> dict[str, str]:
 
 
 def on_signals() -> asyncio.Event:
-    """Returns what is set by SIGTERM or Ctrl-C from now on."""
+    """Returns what is set by SIGTERM, Ctrl-C or the end of the terminal from now on."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    # A terminal that is closed ends what was started there, unless that was started with nohup.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         loop.add_signal_handler(number, stop.set)
     return stop
 

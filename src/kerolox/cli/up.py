@@ -147,7 +147,8 @@ def _detach(options: UpOptions) -> None:
     # It lets go of its output when it is ready, and ends if it never will be.
     said = child.stdout.read()
     patience.cancel()
-    if said.startswith(_READY):
+    # Perhaps after a warning.
+    if any(line.startswith(_READY) for line in said.splitlines()):
         click.echo(said, nl=False)
         return
     child.wait()

@@ -14,6 +14,7 @@ OTHER = "other"
 Labels = tuple[str, ...]
 Sample = tuple[Labels, float]
 
+_LABEL_SIZE_MAX = 256
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
@@ -67,7 +68,8 @@ class Series:
     def is_own(self, key: Labels) -> bool:
         if key in self._own:
             return True
-        if len(self._own) >= self._series_max:
+        # What clients call themselves may be of any length.
+        if len(self._own) >= self._series_max or any(len(part) > _LABEL_SIZE_MAX for part in key):
             return False
         self._own.add(key)
         return True

@@ -84,7 +84,8 @@ def _handlers(options: LogOptions) -> list[logging.Handler]:
             options.directory.mkdir(parents=True, exist_ok=True)
             # The file that is written to is one of them.
             kept = max(options.files_max - 1, 0)
-            handlers.append(RotatingFileHandler(file, maxBytes=options.file_size_max, backupCount=kept))
+            size_max = options.file_size_max
+            handlers.append(RotatingFileHandler(file, "a", size_max, kept, encoding="utf-8", errors="backslashreplace"))
         except OSError as error:
             raise ConfigurationError(f"log file {file} cannot be written: {error.strerror or error}") from error
     for handler in handlers:
@@ -100,7 +101,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": record.getMessage().encode("utf-8", "backslashreplace").decode(),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -113,6 +114,9 @@ class WaitingHandler(logging.Handler):
     def __init__(self, handlers: list[logging.Handler], *, waiting_max: int = _WAITING_MAX) -> None:
         super().__init__()
         self._handlers = handlers
+        for handler in handlers:
+            # A disk that is full is no reason to fill the terminal.
+            handler.handleError = self._failed  # type: ignore[method-assign]
         self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(waiting_max)
         self._left_out = 0
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
@@ -135,12 +139,17 @@ class WaitingHandler(logging.Handler):
         self._thread.join(_LAST_LINES_SECONDS)
         super().close()
 
+    def _failed(self, record: logging.LogRecord) -> None:
+        self._left_out += 1
+
     def _write_all(self) -> None:
         while (record := self._waiting.get()) is not None:
+            before = self._left_out
             self._write(record)
-            if self._left_out:
-                count, self._left_out = self._left_out, 0
-                text = f"{count} log lines were left out: they came faster than they could be written"
+            # Told with a line that could be written.
+            if before and self._left_out <= before:
+                self._left_out -= before
+                text = f"{before} log lines were left out: they came too fast, or could not be written"
                 self._write(logging.LogRecord(__name__, logging.WARNING, "", 0, text, None, None))
         for handler in self._handlers:
             handler.close()
