@@ -178,24 +178,35 @@ class BrokerMetrics:
 
     async def _traffic(self) -> AsyncIterator[tuple[Metric, list[Sample]]]:
         topics, pairs, dead = self._statistics.incoming, self._statistics.outgoing, self._statistics.dead
-        counted_in = await self._counted([((topic,), it) for topic, it in topics.items()], self._topic_labels)
-        counted_out = await self._counted(list(pairs.items()), self._pair_labels)
-        counted_dead = await self._counted(list(dead.items()), _dead_labels)
-        for metric, counted, member in (
+        by_topic = [((topic,), it) for topic, it in topics.items()]
+        counted_in = await self._counted(by_topic, self._of_topics, self._topic_labels)
+        counted_out = await self._counted(list(pairs.items()), self._of_pairs, self._pair_labels)
+        counted_dead = await self._counted(list(dead.items()), self._of_pairs, _dead_labels)
+        for metric, (own, others), member in (
             (MESSAGES_IN, counted_in, "messages"),
             (BYTES_IN, counted_in, "size"),
             (MESSAGES_OUT, counted_out, "messages"),
             (BYTES_OUT, counted_out, "size"),
             (DEAD, counted_dead, "messages"),
         ):
+            samples: list[Sample] = [(labels, getattr(it, member)) for labels, it in own]
             series = self._of_topics if metric.labels == _TOPIC else self._of_pairs
-            values = ((key, labels, float(getattr(it, member))) for key, labels, it in counted)
-            yield metric, series.counters(metric.name, values, _others(metric.labels))
+            rest = series.shared(metric.name, getattr(others, member))
+            yield metric, [*samples, (_others(metric.labels), rest)] if rest else samples
 
     async def _counted(
-        self, items: Sequence[tuple[Labels, Traffic]], labels: Callable[..., Labels]
-    ) -> list[tuple[Labels, Labels, Traffic]]:
-        return [(key, labels(*key), traffic) async for key, traffic in in_turns(items, count=_ITEMS_AT_ONCE)]
+        self, items: Sequence[tuple[Labels, Traffic]], series: Series, labels: Callable[..., Labels]
+    ) -> tuple[list[tuple[Labels, Traffic]], Traffic]:
+        """Returns those that are told one by one, and the sum of the others."""
+        own: list[tuple[Labels, Traffic]] = []
+        others = Traffic()
+        async for key, traffic in in_turns(items, count=_ITEMS_AT_ONCE):
+            if series.is_own(key):
+                own.append((labels(*key), traffic))
+            else:
+                others.messages += traffic.messages
+                others.size += traffic.size
+        return own, others
 
     def _topic_labels(self, topic: str) -> Labels:
         return topic, _yes(self._topics.is_system(topic))
@@ -205,8 +216,9 @@ class BrokerMetrics:
         return topic, group, _yes(topic.startswith((RETRY_PREFIX, DLQ_PREFIX))), _yes(is_system)
 
     async def _lags(self) -> AsyncIterator[tuple[Metric, list[Sample]]]:
-        behind: list[tuple[Labels, Labels, float]] = []
+        behind: list[Sample] = []
         latest: list[Sample] = []
+        rest, has_others = 0, False
         turns = Turns(_QUEUES_AT_ONCE)
         now = self._clock.millis()
         for key in list(self._offsets.table):
@@ -214,8 +226,7 @@ class BrokerMetrics:
             config = self._topics.get(topic)
             if config is None:
                 continue
-            pair, labels = (topic, group), self._pair_labels(topic, group)
-            is_own = self._of_pairs.is_own(pair)
+            is_own = self._of_pairs.is_own((topic, group))
             count, since = 0, now
             for queue_id in range(config.read_queue_nums):
                 offset = max(0, self._offsets.get(group, topic, queue_id) or 0)
@@ -226,10 +237,15 @@ class BrokerMetrics:
                     stored = self._store.reader.store_time(topic, queue_id, offset) if is_own else 0
                     since = min(since, stored) if stored > 0 else since
                 await turns.step()
-            behind.append((pair, labels, float(count)))
             if is_own:
+                labels = self._pair_labels(topic, group)
+                behind.append((labels, count))
                 latest.append((labels, now - since))
-        yield LAG, self._of_pairs.gauges(behind, _others(LAG.labels))
+            else:
+                rest, has_others = rest + count, True
+        if has_others:
+            behind.append((_others(LAG.labels), rest))
+        yield LAG, behind
         yield LAG_MILLIS, latest
 
     def _disk_ratio(self) -> float:

@@ -8,6 +8,7 @@ from kerolox.errors import ConfigurationError
 from kerolox.remoting.address import format_address
 from kerolox.runtime.exposition import CONTENT_TYPE, Family, process
 from kerolox.runtime.service import Service
+from kerolox.runtime.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,7 @@ _REQUEST_SECONDS_MAX = 10.0
 _ANSWER_SECONDS_MAX = 30.0
 # What was gathered is told for so long to whoever else asks.
 _FRESH_SECONDS = 1.0
+_LINES_AT_ONCE = 200
 
 
 class MetricsListener(Service):
@@ -107,7 +109,13 @@ class MetricsListener(Service):
 
     async def _gather(self) -> bytes:
         families = [family for source in self._sources for family in await source()]
-        return "".join(line for family in [*families, *process()] for line in family.lines()).encode()
+        lines: list[str] = []
+        turns = Turns(_LINES_AT_ONCE)
+        for family in [*families, *process()]:
+            for line in family.lines():
+                lines.append(line)
+                await turns.step()
+        return "".join(lines).encode()
 
 
 def _response(status: str, body: bytes, more: str = "", *, content_type: str = "text/plain; charset=utf-8") -> bytes:

@@ -74,31 +74,23 @@ class Series:
         self._own.add(key)
         return True
 
-    def counters(self, name: str, samples: Iterable[tuple[Labels, Labels, float]], others: Labels) -> list[Sample]:
-        """Returns the samples (key, labels, value) of a counter, those of the others as one with the labels `others`.
-
-        That one never goes down, even if one of the others was forgotten.
-        """
-        told, rest, has_others = self._parted(samples)
+    def shared(self, name: str, rest: float) -> float:
+        """Returns what is told of the others of a counter, whose sum is now `rest`; it never goes down."""
         before, total = self._shared.get(name, (0.0, 0.0))
         total += max(0.0, rest - before)
         self._shared[name] = (rest, total)
-        return [*told, (others, total)] if has_others or total else told
+        return total
 
     def gauges(self, samples: Iterable[tuple[Labels, Labels, float]], others: Labels) -> list[Sample]:
-        told, rest, has_others = self._parted(samples)
-        return [*told, (others, rest)] if has_others else told
-
-    def _parted(self, samples: Iterable[tuple[Labels, Labels, float]]) -> tuple[list[Sample], float, bool]:
+        """Returns the samples (key, labels, value) of a gauge, those of the others as one with the labels `others`."""
         told: list[Sample] = []
         rest, has_others = 0.0, False
         for key, labels, value in samples:
             if self.is_own(key):
                 told.append((labels, value))
             else:
-                rest += value
-                has_others = True
-        return told, rest, has_others
+                rest, has_others = rest + value, True
+        return [*told, (others, rest)] if has_others else told
 
 
 _PROCESS = {
