@@ -33,7 +33,7 @@ def test_a_name_server_that_is_missing_fails_and_the_others_are_still_looked_at(
     assert result.exit_code == 1
     failed = [finding for finding in findings if finding["level"] == "FAILED"]
     assert [finding["what"].split()[1] for finding in failed] == ["127.0.0.1:1"]
-    assert failed[0]["remedy"].startswith("start it (kerolox namesrv)")
+    assert failed[0]["remedy"].startswith("start one (kerolox up)")
     assert any("broker broker-a/0" in finding["what"] for finding in findings)
 
 
@@ -41,4 +41,4 @@ def test_without_anybody_there_it_says_what_to_start() -> None:
     result = doctor("-n", "127.0.0.1:1")
 
     assert result.exit_code == 1
-    assert "-> start it (kerolox namesrv)" in result.stdout
+    assert "-> start one (kerolox up)" in result.stdout

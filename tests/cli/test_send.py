@@ -122,7 +122,9 @@ def test_where_nobody_answers_one_sentence_is_all_that_is_said(tmp_path: Path) -
 
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1)
     assert f"cannot connect to 127.0.0.1:{port}" in result.stderr
-    assert result.stderr.endswith("is it running there? NameServers are given by -n, or by NAMESRV_ADDR\n")
+    assert result.stderr.endswith(
+        "is it running there? NameServers are given by -n, or by NAMESRV_ADDR; `kerolox up` starts one\n"
+    )
 
 
 @pytest.mark.parametrize("attempt", range(3))

@@ -54,7 +54,7 @@ async def _findings(options: Options, connection: dict[str, Any]) -> AsyncIterat
             known[address] = await _asked(address, connection)
         except KeroloxError as failure:
             error = failure
-        remedy = "start it (kerolox namesrv), or give the address of one by -n or NAMESRV_ADDR"
+        remedy = "start one (kerolox up), or give the address of one by -n or NAMESRV_ADDR"
         yield checks.reached("NameServer", address, error, remedy)
     if known:
         if len(known) > 1:

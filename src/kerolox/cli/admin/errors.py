@@ -24,7 +24,7 @@ class NotDone(KeroloxError):
 
 
 _REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
-    (ConnectFailed, "is it running there? NameServers are given by -n, or by NAMESRV_ADDR"),
+    (ConnectFailed, "is it running there? NameServers are given by -n, or by NAMESRV_ADDR; `kerolox up` starts one"),
     (CallTimeout, "it may be busy, or the address may lead elsewhere; see `kerolox doctor`"),
     (TopicNotFound, "`topicList` says which there are"),
     (GroupNotFound, "`consumerProgress` says which there are"),
