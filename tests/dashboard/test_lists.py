@@ -1,6 +1,6 @@
 import pytest
 
-from kerolox.dashboard.lists import gathered, paged
+from kerolox.dashboard.lists import gathered, of_users, paged
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,10 @@ async def test_answers_come_in_the_order_of_the_questions() -> None:
         return number * 2
 
     assert await gathered(range(50), double) == list(range(0, 100, 2))
+
+
+def test_groups_of_brokers_and_tools_are_not_users() -> None:
+    assert of_users(["shop", "TOOLS_CONSUMER", "CID_ONSAPI_PULL", "CID_RMQ_SYS_TRANS", "cid_mine"]) == [
+        "shop",
+        "cid_mine",
+    ]

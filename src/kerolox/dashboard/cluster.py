@@ -5,6 +5,7 @@ import re
 from starlette.responses import Response
 
 from kerolox.admin import BrokerStatus, UnknownBroker
+from kerolox.dashboard.charts import CHARTS, LINES_MAX
 from kerolox.dashboard.page import Page
 from kerolox.dashboard.sentences import sentence
 from kerolox.errors import KeroloxError
@@ -33,6 +34,9 @@ async def cluster_page(page: Page) -> Response:
         in_today=sum(it.in_today for it in alive if it.is_master),
         out_today=sum(it.out_today for it in alive),
         now=page.desk.options.clock.millis(),
+        charts=[chart for chart in CHARTS if chart[0] in ("in", "out")],
+        lines_max=LINES_MAX,
+        seconds=page.desk.options.sample_seconds,
         name_servers=page.admin.options.name_servers,
     )
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from starlette.responses import Response
 
 from kerolox.admin import AdminClient, Progress
-from kerolox.client.names import is_system
 from kerolox.dashboard import texts
-from kerolox.dashboard.lists import Part, gathered, paged
+from kerolox.dashboard.lists import Part, gathered, of_users, paged
 from kerolox.dashboard.page import Page
 from kerolox.dashboard.sentences import Refused, sentence
 from kerolox.errors import ConsumerNotOnline, KeroloxError
@@ -30,7 +29,7 @@ class Row:
 
 async def groups_page(page: Page) -> Response:
     part = page.query("part")
-    names = [it for it in await page.admin.groups.names() if not is_system(it) and part.lower() in it.lower()]
+    names = [it for it in of_users(await page.admin.groups.names()) if part.lower() in it.lower()]
     if len(names) <= _LOOKED_AT_MAX:
         rows = await gathered(names, lambda name: _row(page.admin, name))
         rows.sort(key=lambda row: (-(row.lag or 0), row.name))

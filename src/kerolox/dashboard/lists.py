@@ -5,11 +5,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kerolox.client.names import is_system
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 PAGE_SIZE = 50
 _ASKED_AT_ONCE = 16
+# Brokers have groups for tools of another time, which nobody sees the use of.
+_BROKERS_GROUPS = ("CID_ONS", "CID_SYS_RMQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +44,8 @@ async def gathered(items: Iterable[T], ask: Callable[[T], Awaitable[R]]) -> list
     async with asyncio.TaskGroup() as tasks:
         found = [tasks.create_task(one(item)) for item in items]
     return [task.result() for task in found]
+
+
+def of_users(groups: Iterable[str]) -> list[str]:
+    """Returns the groups that are not the system's own."""
+    return [group for group in groups if not is_system(group) and not group.startswith(_BROKERS_GROUPS)]

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kerolox.admin import AdminClient, BrokerStatus
-from kerolox.client.names import RETRY_PREFIX, is_system
+from kerolox.client.names import RETRY_PREFIX
+from kerolox.dashboard.lists import of_users
 from kerolox.dashboard.options import DashboardOptions
 from kerolox.errors import KeroloxError
 
@@ -99,8 +100,7 @@ class Samples:
         return found
 
     async def _lags(self) -> dict[str, float]:
-        groups = await self._groups()
-        wanted = [group for group in groups if not is_system(group)][:GROUPS_MAX]
+        wanted = of_users(await self._groups())[:GROUPS_MAX]
         gate = asyncio.Semaphore(_ASKED_AT_ONCE)
 
         async def one(group: str) -> float | None:
