@@ -51,7 +51,9 @@ def read(text: str) -> str:
 
 @asynccontextmanager
 async def visiting(options: DashboardOptions, tmp_path: Path) -> AsyncIterator[Visitor]:
-    dashboard = Dashboard(replace(options, port=0, pipelines_folder=options.pipelines_folder or tmp_path / "pipelines"))
+    folder = options.pipelines_folder or tmp_path / "pipelines"
+    # Brokers on a loaded machine take their time.
+    dashboard = Dashboard(replace(options, port=0, pipelines_folder=folder, timeout_seconds=30))
     async with (
         Supervisor(dashboard),
         httpx.AsyncClient(base_url=dashboard.url, timeout=60, trust_env=False) as client,

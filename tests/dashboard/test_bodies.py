@@ -32,6 +32,10 @@ def test_what_is_no_json_to_be_set_apart_is_text(body: bytes) -> None:
     assert list(bodies.forms(body)) == ["Text", "Hexadecimal"]
 
 
+def test_half_a_character_is_shown_as_one_that_is_missing() -> None:
+    assert bodies.forms(rb'["\ud800"]')["JSON"].encode("utf-8", "replace") == b'[\n  "?"\n]'
+
+
 def test_bytes_that_are_no_text_are_hexadecimal() -> None:
     found = bodies.forms(b"\xff\x00abc")
 

@@ -64,7 +64,11 @@ async def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
         async with AdminClient(namesrv_addr=address) as admin:
             place = await _fill(admin, address)
             options = DashboardOptions(
-                namesrv_addr=address, port=0, sample_seconds=0.5, pipelines_folder=_pipelines(folder)
+                namesrv_addr=address,
+                port=0,
+                sample_seconds=0.5,
+                timeout_seconds=30,
+                pipelines_folder=_pipelines(folder),
             )
             users.add(folder / "users.json", "ada", "correct horse")
             guarded = DashboardOptions(namesrv_addr=address, port=0, users_file=folder / "users.json")

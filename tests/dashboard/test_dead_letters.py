@@ -1,11 +1,14 @@
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 
 from kerolox.admin import AdminClient
-from kerolox.client import Message
+from kerolox.client import Message, Received
+from kerolox.dashboard import bodies
 from kerolox.dashboard.server import DashboardOptions
+from kerolox.errors import ConnectionLost
 from kerolox.testing import Cluster
 from tests.dashboard import filling
 from tests.dashboard.browsing import Visitor, visiting
@@ -66,6 +69,25 @@ async def test_an_export_is_not_only_the_newest(visitor: Visitor, cluster: Clust
     answer = await visitor.client.get("/dead-letters/export", params={"group": "billing"})
 
     assert [json.loads(line)["body"] for line in answer.text.splitlines()] == [str(number) for number in range(333)]
+
+
+@pytest.mark.usefixtures("failures")
+async def test_an_export_that_cannot_go_on_is_seen_to_be_cut_off(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = bodies.line
+
+    def breaks(message: Received) -> bytes:
+        if message.queue_offset > 0:
+            raise ConnectionLost("the broker is gone")
+        return whole(message)
+
+    monkeypatch.setattr(bodies, "line", breaks)
+
+    with pytest.raises(httpx.RemoteProtocolError):
+        await visitor.client.get("/dead-letters/export", params={"group": "billing"})
+    assert "cut off: the broker is gone" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.usefixtures("failures")

@@ -109,6 +109,15 @@ async def test_a_large_body_was_compressed_and_is_restored(
     assert "wide wide wide" in seen
 
 
+@pytest.mark.parametrize("body", [rb'["\ud800"]', b"\x00<script>", b"[" * 9999, b"\xff" * 99])
+async def test_no_body_breaks_the_page(visitor: Visitor, cluster: Cluster, admin: AdminClient, body: bytes) -> None:
+    await admin.topics.create("orders", read_queues=1, write_queues=1)
+    await filling.send(cluster.namesrv_addr, Message("orders", body))
+
+    await visitor.get("/messages", topic="orders")
+    assert "<script>" not in (await visitor.get("/message", topic="orders", place="broker-a:0:0")).partition("<main")[2]
+
+
 async def test_a_trace_is_a_timeline(visitor: Visitor, cluster: Cluster, admin: AdminClient) -> None:
     await admin.topics.create("orders", read_queues=1, write_queues=1)
     await filling.traced(cluster.namesrv_addr, "billing", filling.order(1))

@@ -1,5 +1,6 @@
 """Dead letters: what groups gave up on; looked at, sent again, handed over and exported."""
 
+import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from kerolox.dashboard.lists import gathered, paged
 from kerolox.dashboard.messages import handed
 from kerolox.dashboard.page import Page
 from kerolox.dashboard.places import message_at, origin, parse, whole_at
-from kerolox.dashboard.sentences import Refused, sentence
+from kerolox.dashboard.sentences import Cut, Refused, sentence
 from kerolox.errors import KeroloxError, TopicNotFound
 from kerolox.wire.bodies.queues import MessageQueue
+
+log = logging.getLogger(__name__)
 
 CHOSEN_MAX = 200
 
@@ -86,7 +89,16 @@ async def _lines(admin: AdminClient, queues: list[tuple[MessageQueue, int]]) -> 
 def _download(lines: AsyncIterator[bytes], group: str) -> Response:
     name = re.sub("[^A-Za-z0-9_-]", "_", group)[:100]
     headers = {"Content-Disposition": f'attachment; filename="dead-letters-{name}.jsonl"'}
-    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
+    return StreamingResponse(_whole_or_cut(lines), media_type="application/x-ndjson", headers=headers)
+
+
+async def _whole_or_cut(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    try:
+        async for line in lines:
+            yield line
+    except KeroloxError as error:
+        log.warning("an export of dead letters was cut off: %s", error)
+        raise Cut from error
 
 
 # Those that were chosen

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kerolox.dashboard.options import is_loopback
 from kerolox.dashboard.page import Desk
+from kerolox.dashboard.sentences import Cut
 from kerolox.dashboard.sessions import Session
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,11 @@ class Guard:
             await send(message)
 
         app = self._refusal(scope) or self._app
-        await app(scope, receive, guarded)
+        try:
+            await app(scope, receive, guarded)
+        except Cut:
+            # The connection is closed before the end is sent.
+            return
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Returns what is answered instead; None if the page is to be shown."""

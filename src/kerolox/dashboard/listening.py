@@ -57,6 +57,7 @@ def server(app: ASGIApp, options: DashboardOptions) -> Server:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="warning",
             access_log=False,
             proxy_headers=False,
             server_header=False,
@@ -96,7 +97,12 @@ def _protocol(connections_max: int, silence_seconds: float) -> type[H11Protocol]
             if self.cycle is not None and not self.cycle.response_complete:
                 self._hush()
             elif self._silence is None and not self.transport.is_closing():
-                self._silence = self.loop.call_later(silence_seconds, self.transport.abort)
+                self._silence = self.loop.call_later(silence_seconds, self._hang_up)
+
+        def _hang_up(self) -> None:
+            """Closes it when it has read what it was sent; who does not read that either is not waited for."""
+            self.transport.close()
+            self._silence = self.loop.call_later(4 * silence_seconds, self.transport.abort)
 
         def _hush(self) -> None:
             if self._silence is not None:

@@ -159,7 +159,8 @@ class Page:
             version=kerolox.__version__,
             **values,
         )
-        return HTMLResponse(found, status)
+        # What somebody sent may hold half a character.
+        return HTMLResponse(found.encode("utf-8", "replace"), status)
 
     def go(self, path: str, said: str | None = None, *, is_bad: bool = False, **query: str) -> Response:
         """Sends the browser to another page, which says it."""

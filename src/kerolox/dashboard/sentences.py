@@ -43,6 +43,10 @@ class Refused(Exception):
         self.status = status
 
 
+class Cut(Exception):
+    """What is being sent cannot be sent to its end; the browser sees that it is cut off."""
+
+
 def sentence(error: KeroloxError) -> str:
     """Returns what happened, and the remedy if there is a usual one."""
     told = " ".join(str(error).split())[:_SIZE_MAX]
