@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from kerolox.admin import AdminClient, MessageNotFound
-from kerolox.client import Message
+from kerolox.client import Message, Received
 from kerolox.errors import NoPermission, SystemFailure
 from kerolox.message.errors import IdError
 from kerolox.testing import Cluster
@@ -128,3 +128,14 @@ async def test_a_pull_says_how_it_ended_and_where_the_queue_ends(admin: AdminCli
     assert (found.next_offset, found.min_offset, found.max_offset) == (2, 0, 3)
     statuses = [pulled.status for pulled in (found, none, at_end, beyond)]
     assert [status.value for status in statuses] == ["FOUND", "NO_MATCHED_MSG", "NO_NEW_MSG", "OFFSET_ILLEGAL"]
+
+
+async def test_bodies_are_left_as_they_are_stored_if_that_is_wanted(admin: AdminClient, cluster: Cluster) -> None:
+    body = b"wide " * 4000
+    await prepared(admin, cluster)
+    await send(cluster, Message(TOPIC, body, keys=["wide"]))
+    admin.messages.restore = lambda record, queue: Received(record, queue, record.topic, record.body, 0)
+
+    found = [(await admin.messages.by_key(TOPIC, "wide"))[0], await admin.messages.at(QUEUE, 0)]
+
+    assert [len(message.body) < len(body) for message in found] == [True, True]

@@ -62,6 +62,16 @@ async def test_a_page_that_fails_tells_no_more_than_that(
     assert "inner matters" in caplog.text
 
 
+async def test_what_is_done_is_logged_with_who_and_what(visitor: Visitor, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "kerolox.dashboard.app")
+    await visitor.get("/topics")
+    await visitor.post("/topics/create", name="orders", queues="1")
+    await visitor.post("/topics/create", 400, name="no\nname", queues="1")
+
+    said = [record.getMessage() for record in caplog.records if record.name == "kerolox.dashboard.app"]
+    assert said == ["/topics/create by somebody here, name 'orders'"]
+
+
 async def test_a_read_only_dashboard_changes_nothing(tmp_path: Path) -> None:
     async with visiting(DashboardOptions(namesrv_addr=NOBODY, read_only=True), tmp_path) as visitor:
         visitor.token = (await _token(visitor)) or ""

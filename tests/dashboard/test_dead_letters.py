@@ -114,6 +114,20 @@ async def test_what_cannot_be_handed_over_is_told_for_each(visitor: Visitor, adm
 
 
 @pytest.mark.usefixtures("failures")
+async def test_what_takes_too_long_is_not_begun(
+    visitor: Visitor, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kerolox.dashboard.dead_letters._ACT_SECONDS", -1.0)
+    await visitor.get("/dead-letters", group="billing")
+
+    places = await _places(admin, "order-1", "order-2")
+    said = await visitor.do("/dead-letters/act", group="billing", place=places, action="resend")
+
+    assert "Done with 0 of 2." in said
+    assert "the rest was not begun" in said
+
+
+@pytest.mark.usefixtures("failures")
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

@@ -51,6 +51,13 @@ async def test_what_cannot_be_a_topic_is_told_in_a_sentence(
     assert said in answer.text.replace("&#39;", "'")
 
 
+async def test_a_permission_that_is_none_is_refused(visitor: Visitor, admin: AdminClient) -> None:
+    await admin.topics.create("orders")
+    await visitor.get("/topics")
+
+    assert "6, 4, 2 are known" in (await visitor.post("/topic/change", 400, name="orders", queues="8", perm="5")).text
+
+
 async def test_topics_are_listed_by_kind_and_part_of_their_name(visitor: Visitor, admin: AdminClient) -> None:
     await admin.topics.create("orders")
     await admin.topics.create("payments")

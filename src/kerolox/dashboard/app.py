@@ -70,6 +70,7 @@ ACTIONS: dict[str, Handler] = {
 }
 # What a reader may do, too.
 _HARMLESS = ("/login", "/logout")
+_TOLD = ("name", "topic", "group", "place", "where", "action")
 _FORM_SIZES = {"/topic/send": MESSAGE_FORM_SIZE_MAX}
 
 
@@ -104,12 +105,21 @@ def _done(desk: Desk, path: str, handler: Handler) -> Callable[[Request], Awaita
             raise Refused("this form is too old: go back, load the page again and repeat it", 403)
         if page.is_reader and path not in _HARMLESS:
             raise Refused("this dashboard is read-only for you", 403)
-        return await handler(page)
+        answer = await handler(page)
+        if path not in _HARMLESS:
+            log.info("%s by %s%s", path, page.session.user if page.session else "somebody here", _about(page))
+        return answer
 
     async def endpoint(request: Request) -> Response:
         return await _answer(Page(request, desk, request.scope.get(SESSION_KEY)), checked)
 
     return endpoint
+
+
+def _about(page: Page) -> str:
+    """Returns what a form was about, for those who want to know later who did it."""
+    told = {name: page.field(name)[:200] for name in _TOLD if page.field(name)}
+    return "".join(f", {name} {value!r}" for name, value in told.items())
 
 
 async def _answer(page: Page, handler: Handler) -> Response:

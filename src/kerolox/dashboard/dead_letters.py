@@ -23,6 +23,8 @@ from kerolox.wire.bodies.queues import MessageQueue
 log = logging.getLogger(__name__)
 
 CHOSEN_MAX = 200
+# A browser does not wait for ever, and a consumer may take its time with each.
+_ACT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +131,15 @@ async def _chosen(page: Page, group: str, places: list[str]) -> AsyncIterator[by
 async def _each(
     page: Page, group: str, places: list[str], action: Callable[[Page, str, str], Awaitable[str]]
 ) -> Response:
-    """Does it to each, one after the other; what went wrong with one does not stop the others."""
-    done, failed = [], []
+    """Does it to each, one after the other; what went wrong with one does not stop the others, but the time may."""
+    done: list[str] = []
+    failed: list[str] = []
+    clock = page.desk.options.clock
+    deadline = clock.monotonic() + _ACT_SECONDS
     for place in places:
+        if clock.monotonic() > deadline:
+            failed.append(f"after {_ACT_SECONDS:.0f} s the rest was not begun: choose it again.")
+            break
         try:
             done.append(await action(page, group, place))
         except Refused as refused:

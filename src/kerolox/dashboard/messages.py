@@ -15,8 +15,6 @@ from kerolox.message import hosts
 from kerolox.message.errors import CompressionError, IdError
 from kerolox.message.ids import parse_offset_id
 
-_HOUR_MILLIS = 3_600_000
-
 
 async def messages_page(page: Page) -> Response:
     topic = page.query("topic")
@@ -28,15 +26,12 @@ async def messages_page(page: Page) -> Response:
         problem = refused.sentence
     except KeroloxError as error:
         problem = sentence(error)
-    now = page.desk.options.clock.millis()
     query = {name: page.query(name) for name in ("topic", "key", "id", "begin", "end")}
     return page.show(
         "messages.html",
         found=found,
         problem=problem,
         query=query,
-        begin=query["begin"] or texts.field_moment(now - 24 * _HOUR_MILLIS),
-        end=query["end"] or texts.field_moment(now + _HOUR_MILLIS),
         names=await _names(page.admin),
     )
 

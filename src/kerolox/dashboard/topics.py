@@ -9,7 +9,7 @@ from kerolox.client.names import DLQ_PREFIX, RETRY_PREFIX, is_system
 from kerolox.dashboard import texts
 from kerolox.dashboard.lists import gathered, paged
 from kerolox.dashboard.page import Page
-from kerolox.dashboard.sentences import sentence
+from kerolox.dashboard.sentences import Refused, sentence
 from kerolox.errors import KeroloxError
 from kerolox.wire.bodies.topics import Perm
 
@@ -140,9 +140,13 @@ async def change(page: Page) -> Response:
     """Changes queues and permission on every broker that has the topic."""
     name = page.needed("name")
     queues = texts.parse_count(page.field("queues"), "the number of queues", 1, QUEUES_MAX)
-    perm = Perm(texts.parse_count(page.field("perm", "6"), "the permission", 2, 6))
+    perm = page.field("perm", "6")
+    if perm not in _PERMS:
+        raise Refused(f"permission {perm[:20]!r}, and {', '.join(_PERMS)} are known")
     for cluster in await page.admin.topics.clusters(name):
-        await page.admin.topics.update(name, cluster=cluster, read_queues=queues, write_queues=queues, perm=perm)
+        await page.admin.topics.update(
+            name, cluster=cluster, read_queues=queues, write_queues=queues, perm=Perm(int(perm))
+        )
     return page.go("/topic", f"Topic {name} has {queues} queues on each broker.", name=name)
 
 
