@@ -34,6 +34,7 @@ class LazyGroup(click.Group):
         "doctor": "kerolox.cli.doctor",
         "down": "kerolox.cli.down",
         "namesrv": "kerolox.cli.namesrv",
+        "pipeline": "kerolox.cli.pipeline",
         "send": "kerolox.cli.send",
         "status": "kerolox.cli.down",
         "store": "kerolox.cli.store",

@@ -50,7 +50,9 @@ class WriteOptions:
         """OptionError names the option that is wrong, and the remedy."""
         given = Given(options)
         given.refuse({"path": "is not known here: name the topic with option topic, and use save() without a path"})
+        # Spark hands over what it needs itself.
         given.text("checkpointLocation")
+        given.text("queryName")
         connect = connect_of(given)
         topic = given.text("topic")
         group = given.text("producerGroup", "rocketmq.producerGroup") or GROUP
