@@ -19,7 +19,10 @@ from kerolox.runtime.home import home
 # Spark is imported when something is run: `--help` works without it, and no other command should carry it.
 _PACKAGE = "kerolox.spark.pipelines"
 # Command, module, its function, and the options of that.
-_READY_MADE: tuple[tuple[str, str, str, str], ...] = ()
+_READY_MADE: tuple[tuple[str, str, str, str], ...] = (
+    ("archive", "archive", "archive", "ArchiveOptions"),
+    ("replay", "replay", "replay", "ReplayOptions"),
+)
 
 _SPARK_OPTIONS = (
     click.option(
@@ -122,14 +125,14 @@ def _fields(options_type: Any) -> Iterable[tuple["dataclasses.Field[Any]", Any]]
 def _parameter(field: "dataclasses.Field[Any]", kind: Any) -> click.Option:
     flags = field.metadata["flag"] or f"--{field.name.replace('_', '-')}"
     is_needed = field.default is dataclasses.MISSING
-    told: dict[str, Any] = {"help": field.metadata["help"], "required": is_needed}
+    told: dict[str, Any] = {name: field.metadata[name] for name in ("help", "envvar")} | {"required": is_needed}
     if kind is bool:
         return click.Option([*flags.split(","), field.name], is_flag=True, default=field.default, **told)
     if typing.get_origin(kind) is tuple:
         return click.Option([*flags.split(","), field.name], multiple=True, **told)
     plain = next(part for part in typing.get_args(kind) or (kind,) if part is not types.NoneType)
     if not is_needed and field.default is not None:
-        told |= {"default": field.default, "show_default": field.name != "name_server"}
+        told |= {"default": field.default, "show_default": True}
     return click.Option([*flags.split(","), field.name], type=plain, **told)
 
 

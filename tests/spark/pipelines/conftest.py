@@ -1,6 +1,7 @@
 """One cluster for all pipelines: each test has topics of its own."""
 
 from collections.abc import Iterator
+from zlib import crc32
 
 import pytest
 
@@ -23,6 +24,6 @@ def registered(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def topic(cluster: Brokers, request: pytest.FixtureRequest) -> str:
     """A topic that is named after the test."""
-    name = f"{request.node.path.stem}-{abs(hash(request.node.name)) % 10**9}"
+    name = f"{request.node.path.stem}-{crc32(request.node.name.encode())}"
     cluster.create(name)
     return name

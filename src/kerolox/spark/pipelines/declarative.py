@@ -1,11 +1,15 @@
 """Hands a spec of Spark's declarative pipelines to Spark's own runner, and follows what that tells."""
 
+import contextlib
+import importlib.util
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -27,12 +31,12 @@ _STOP_SECONDS: Final = 30
 def run_spec(spec: Path, run: Run, master: str | None = None, settings: Mapping[str, str] | None = None) -> None:
     """Returns when Spark has run the spec; PipelineFailed with the reason if it has not."""
     check_runnable()
-    command = [*_command(spec, master, settings or {}), "run", "--spec", str(spec.absolute())]
+    command = [*_command(master), "run", "--spec", str(spec.absolute())]
     environ = dict(os.environ)
     prepare(environ)
-    environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if (master or "local").startswith("local") else "")
-    if not environ["SPARK_LOCAL_IP"]:
-        del environ["SPARK_LOCAL_IP"]
+    environ["PYSPARK_SUBMIT_ARGS"] = _submit_arguments(spec, settings or {})
+    if (master or "local").startswith("local"):
+        environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     run.running(master or "local[*]")
     with _process(command, environ, spec.absolute().parent) as process:
         told = list(_followed(process, run))
@@ -45,8 +49,6 @@ def run_spec(spec: Path, run: Run, master: str | None = None, settings: Mapping[
 
 def check_runnable() -> None:
     """ConfigurationError with the remedy if this Spark cannot run such specs."""
-    import importlib.util
-
     check_installed()
     if spark_version() < (4, 1):
         raise ConfigurationError("declarative pipelines need Spark 4.1 or newer: pip install -U 'pyspark>=4.1'")
@@ -59,25 +61,33 @@ def check_runnable() -> None:
             raise ConfigurationError(f"declarative pipelines need {name}: pip install 'kerolox[pipelines]'")
 
 
-def _command(spec: Path, master: str | None, settings: Mapping[str, str]) -> list[str]:
+def _command(master: str | None) -> list[str]:
     import pyspark
 
+    runner = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
+    # It wants a Connect server, and starts one on any master that it is given in this place.
+    return [str(runner), *(["--remote", master] if master else [])]
+
+
+def _submit_arguments(spec: Path, settings: Mapping[str, str]) -> str:
+    """Returns what the server is started with: of what the runner is told by --conf it passes on the last only."""
     state = spec.absolute().parent / ".spark-pipeline"
-    # Spark remembers which tables there are from one run to the next only with Hive's catalog.
     kept = {
+        # Spark remembers which tables there are from one run to the next only with Hive's catalog.
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": str(state / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={state / 'metastore'};create=true",
-        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={state / 'derby.log'}",
         "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         **settings,
     }
-    runner = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
     flags = [part for key, value in kept.items() for part in ("--conf", f"{key}={value}")]
-    return [str(runner), *(["--master", master] if master else []), *flags]
+    return shlex.join([*flags, "pyspark-shell"])
 
 
-@contextmanager
+@contextlib.contextmanager
 def _process(command: list[str], environ: dict[str, str], folder: Path) -> "Iterator[subprocess.Popen[str]]":
     """Yields Spark's runner; it is gone afterwards, with all that it has started."""
     # In a session of its own, so that Ctrl-C reaches us alone and we say when it ends.
@@ -100,9 +110,6 @@ def _process(command: list[str], environ: dict[str, str], folder: Path) -> "Iter
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    import contextlib
-    import signal
-
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
@@ -117,8 +124,6 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 def _followed(process: "subprocess.Popen[str]", run: Run) -> Iterator[str]:
     """Yields the lines that Spark's runner prints, which are passed on, until it ends or is told to."""
-    import threading
-
     assert process.stdout is not None
     done = threading.Event()
 

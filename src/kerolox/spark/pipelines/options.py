@@ -1,8 +1,8 @@
 """How a ready-made pipeline declares its options: once, for its function and for its command."""
 
 import dataclasses
-import os
 from dataclasses import MISSING, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from kerolox.spark.given import OptionError
@@ -10,9 +10,20 @@ from kerolox.spark.given import OptionError
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
 
 
-def option(default: Any = MISSING, *, help: str, flag: str | None = None) -> Any:  # noqa: A002
-    """Returns a field with what is told about it; `flag` is its name in a command, if that is another."""
-    return dataclasses.field(default=default, metadata={"help": help, "flag": flag})
+def option(
+    default: Any = MISSING,
+    *,
+    help: str,  # noqa: A002
+    flag: str | None = None,
+    envvar: str | None = None,
+    is_secret: bool = False,
+) -> Any:
+    """Returns a field with what is told about it.
+
+    In a command it may have another name, `flag`, and is taken from a variable of the environment.
+    """
+    told = {"help": help, "flag": flag, "envvar": envvar}
+    return dataclasses.field(default=default, repr=not is_secret, metadata=told)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,14 +31,13 @@ class Connection:
     """Where the cluster is, and who asks it."""
 
     name_server: str = option(
-        os.environ.get("NAMESRV_ADDR", DEFAULT_NAME_SERVER),
-        help="NameServers, several parted by ';'; else those of NAMESRV_ADDR, else 127.0.0.1:9876.",
+        DEFAULT_NAME_SERVER,
+        help="NameServers, several parted by ';'; else those of NAMESRV_ADDR.",
         flag="-n,--namesrv",
+        envvar="NAMESRV_ADDR",
     )
-    access_key: str | None = option(None, help="Who asks, if brokers want to know.")
-    secret_key: str | None = dataclasses.field(
-        default=None, repr=False, metadata={"help": "How that is proved.", "flag": None}
-    )
+    access_key: str | None = option(None, help="Who asks, if brokers want to know.", envvar="KEROLOX_ACCESS_KEY")
+    secret_key: str | None = option(None, help="How that is proved.", envvar="KEROLOX_SECRET_KEY", is_secret=True)
     tls: bool = option(False, help="Encrypt connections.")
 
     @property
@@ -44,3 +54,19 @@ def chosen(topics: tuple[str, ...], pattern: str | None) -> dict[str, str]:
         what = "contradict each other" if topics else "are both missing"
         raise OptionError(f"topic and pattern {what}: give one of them")
     return {"subscribe": ",".join(topics)} if topics else {"subscribePattern": pattern or ""}
+
+
+def trigger_of(text: str) -> dict[str, Any]:
+    """Returns what `writeStream.trigger` takes."""
+    return {"availableNow": True} if text.lower() == "availablenow" else {"processingTime": text}
+
+
+def moment(text: str) -> int:
+    """Returns a time in milliseconds; OptionError if it is none."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise OptionError(f"{text!r} is no time: give 2026-01-31T12:00:00, or milliseconds since 1970") from None
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

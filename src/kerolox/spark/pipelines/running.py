@@ -140,6 +140,8 @@ class Run:
         errors: list[BaseException] = []
 
         def body() -> None:
+            # Formats are those that the session knows which is active in a thread.
+            spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
             spark.sparkContext.setJobGroup(group, self.progress.name, interruptOnCancel=True)
             try:
                 results.append(work())
@@ -216,7 +218,9 @@ def sentence(error: BaseException) -> str:
     """
     java = getattr(error, "java_exception", None)
     told = str(error) if java is None else f"{java.getMessage()}"
-    text = told.split("JVM stacktrace:")[0].split("SQLSTATE")[0].strip()
+    for mark in ("JVM stacktrace:", "=== Streaming Query ===", "SQLSTATE"):
+        told = told.partition(mark)[0]
+    text = told.strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if _is_raised(line)]
     last = raised[-1] if raised and "Traceback" in text else lines[0] if lines else type(error).__name__

@@ -1,0 +1,164 @@
+"""Archives are sent again, as they were, at a rate, and from where a run was cut short."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kerolox.spark.given import OptionError
+from kerolox.spark.pipelines import replay as module
+from kerolox.spark.pipelines.archive import read_archive
+from kerolox.spark.pipelines.replay import Replayed, ReplayOptions, replay
+from kerolox.spark.pipelines.running import Run
+from kerolox.spark.repeats import drop_repeats
+from tests.spark.clusters import Brokers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def archived(spark: SparkSession, path: Path, hours: int = 3, each: int = 20) -> None:
+    """Makes an archive of some hours, as `archive` writes it."""
+    rows = spark.range(hours * each).selectExpr(
+        "'broker-a' AS brokerName",
+        "CAST(id % 2 AS INT) AS queueId",
+        "id AS queueOffset",
+        "id AS commitLogOffset",
+        "concat('ID', id) AS msgId",
+        "'' AS offsetMsgId",
+        "concat('key', id) AS keys",
+        "if(id % 2 = 0, 'even', 'odd') AS tags",
+        f"timestamp_seconds(1769860800 + (id div {each}) * 3600 + id) AS bornTimestamp",
+        f"timestamp_seconds(1769860800 + (id div {each}) * 3600 + id) AS storeTimestamp",
+        "'127.0.0.1:1' AS bornHost",
+        "0 AS reconsumeTimes",
+        "map('colour', 'blue', 'KEYS', 'x', 'UNIQ_KEY', 'y', '__SHARDINGKEY', concat('s', id % 3)) AS properties",
+        "encode(CAST(id AS STRING), 'utf-8') AS body",
+        "'orders' AS topic",
+        "DATE'2026-01-31' AS day",
+        "0 AS batch",
+    )
+    rows.write.partitionBy("topic", "day", "batch").parquet(str(path))
+
+
+def read(spark: SparkSession, cluster: Brokers, topic: str) -> DataFrame:
+    options = {"nameServer": cluster.namesrv_addr, "subscribe": topic, "includeProperties": "true"}
+    return spark.read.format("rocketmq").options(**options).load()
+
+
+def options_of(cluster: Brokers, folder: Path, to: str, **more: Any) -> ReplayOptions:
+    return ReplayOptions(
+        name_server=cluster.namesrv_addr,
+        input=str(folder / "archive"),
+        checkpoint=str(folder / "replay.json"),
+        to=to,
+        **more,
+    )
+
+
+def test_messages_are_sent_again_with_all_they_had_and_once(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    archived(spark, tmp_path / "archive")
+    options = options_of(cluster, tmp_path, topic, rate=100_000.0)
+
+    done = replay(spark, options)
+    again = replay(spark, options)
+
+    assert (done, again) == (Replayed(60, 3, 0), Replayed(0, 0, 3))
+    rows = {int(row.body): row for row in read(spark, cluster, topic).collect()}
+    assert sorted(rows) == list(range(60))
+    row = rows[41]
+    assert (row["keys"], row.tags, row.properties["colour"]) == ("key41", "odd", "blue")
+    assert row.properties["__SHARDINGKEY"] == "s2"
+    assert {name: row.properties[name] for name in module.ORIGINALS} == {
+        "ORIGINAL_TOPIC": "orders",
+        "ORIGINAL_MSG_ID": "ID41",
+        "ORIGINAL_BORN_TIMESTAMP": str((1769860800 + 2 * 3600 + 41) * 1000),
+        "ORIGINAL_STORE_TIMESTAMP": str((1769860800 + 2 * 3600 + 41) * 1000),
+    }
+
+
+def test_one_that_was_cut_short_goes_on_and_what_it_repeats_has_the_same_keys(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails after the second hour was sent and before that is noted."""
+    archived(spark, tmp_path / "archive")
+    send, sent = module._send, []
+
+    def cut_short(*args: Any) -> None:
+        send(*args)
+        sent.append(args)
+        if len(sent) == 2:
+            raise RuntimeError("cut short")
+
+    monkeypatch.setattr(module, "_send", cut_short)
+    with pytest.raises(RuntimeError, match="cut short"):
+        replay(spark, options_of(cluster, tmp_path, topic))
+    monkeypatch.undo()
+
+    done = replay(spark, options_of(cluster, tmp_path, topic))
+
+    assert done == Replayed(40, 2, 1)
+    messages = read(spark, cluster, topic)
+    assert messages.count() == 80
+    assert sorted(int(row.body) for row in drop_repeats(messages).collect()) == list(range(60))
+
+
+def test_what_is_wanted_can_be_chosen_and_order_kept(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    archived(spark, tmp_path / "archive")
+    options = options_of(
+        cluster,
+        tmp_path,
+        topic,
+        topic=("orders",),
+        since="2026-01-31T13:00:00",
+        until="2026-01-31T14:00:00+00:00",
+        where="tags = 'even'",
+        ordered=True,
+    )
+
+    assert replay(spark, options) == Replayed(10, 1, 0)
+
+    rows = read(spark, cluster, topic).orderBy("queueId", "queueOffset").collect()
+    by_key: dict[str, list[int]] = {}
+    for row in rows:
+        by_key.setdefault(row.properties["__SHARDINGKEY"], []).append(int(row.body))
+    assert sorted(number for numbers in by_key.values() for number in numbers) == list(range(20, 40, 2))
+    assert all(numbers == sorted(numbers) for numbers in by_key.values())
+
+
+def test_a_replay_that_is_told_to_stop_has_noted_what_is_done(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    archived(spark, tmp_path / "archive")
+    run = Run("replay", show=lambda progress: run.stop.set() if progress.flows and progress.flows[0].rows else None)
+    with run:
+        replay(spark, options_of(cluster, tmp_path, topic), run)
+
+    assert run.was_stopped
+    assert len(json.loads((tmp_path / "replay.json").read_text())["hours"]) == 1
+
+
+def test_a_checkpoint_is_of_one_replay(spark: SparkSession, cluster: Brokers, tmp_path: Path) -> None:
+    (tmp_path / "replay.json").write_text(
+        json.dumps({"id": "x", "partitions": 1, "asked": {"input": str(tmp_path / "archive"), "to": "a"}})
+    )
+
+    with pytest.raises(OptionError, match=r"to is 'b', and was 'a' when checkpoint .* was begun: give that again"):
+        replay(spark, options_of(cluster, tmp_path, "b"))
+    (tmp_path / "replay.json").write_text("[]")
+    with pytest.raises(OptionError, match="is none of a replay: give another file"):
+        replay(spark, options_of(cluster, tmp_path, "b"))
+
+
+def test_an_archive_reads_topics_that_look_like_numbers(spark: SparkSession, tmp_path: Path) -> None:
+    archived(spark, tmp_path / "archive", hours=1, each=2)
+    (tmp_path / "archive" / "topic=orders").rename(tmp_path / "archive" / "topic=007")
+
+    assert {row.topic for row in read_archive(spark, str(tmp_path / "archive")).collect()} == {"007"}
