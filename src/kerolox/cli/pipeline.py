@@ -20,8 +20,12 @@ from kerolox.runtime.home import home
 _PACKAGE = "kerolox.spark.pipelines"
 # Command, module, its function, and the options of that.
 _READY_MADE: tuple[tuple[str, str, str, str], ...] = (
+    ("aggregate", "aggregate", "aggregate", "AggregateOptions"),
     ("archive", "archive", "archive", "ArchiveOptions"),
+    ("audit", "audit", "audit", "AuditOptions"),
+    ("dead-letters", "dead_letters", "dead_letters", "DeadLettersOptions"),
     ("replay", "replay", "replay", "ReplayOptions"),
+    ("trace", "trace", "trace", "TraceOptions"),
 )
 
 _SPARK_OPTIONS = (

@@ -1,0 +1,76 @@
+"""Windows of time, each sent once it is over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kerolox.errors import KeroloxError
+from kerolox.spark.pipelines.aggregate import AggregateOptions, aggregate
+from tests.spark.clusters import Brokers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def order(minute: int, second: int, customer: int, price: float) -> bytes:
+    time = f"2026-01-31T12:{minute:02d}:{second:02d}Z"
+    return json.dumps({"time": time, "customer": customer, "price": price}).encode()
+
+
+def sums(spark: SparkSession, cluster: Brokers, topic: str) -> list[dict[str, Any]]:
+    read = spark.read.format("rocketmq").options(nameServer=cluster.namesrv_addr, subscribe=topic)
+    return sorted(
+        (json.loads(row.body) for row in read.load().collect()), key=lambda it: (it["customer"], it["windowStart"])
+    )
+
+
+def test_a_window_is_sent_once_when_it_is_over_and_latecomers_are_passed_over(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    target = f"{topic}-sums"
+    cluster.create(target)
+    options = AggregateOptions(
+        name_server=cluster.namesrv_addr,
+        topic=(topic,),
+        to=target,
+        checkpoint=str(tmp_path / "state"),
+        value_schema="time TIMESTAMP, customer INT, price DOUBLE",
+        time="value.time",
+        watermark="10 seconds",
+        by=("value.customer AS customer",),
+        sum=("count(*) AS orders", "sum(value.price) AS price"),
+    )
+    cluster.send(topic, order(0, 1, 7, 1.5), order(0, 59, 7, 2.0), order(0, 30, 8, 4.0), order(1, 5, 7, 8.0))
+    # Not over yet: a message that is ten seconds late may still come.
+    assert aggregate(spark, options).rows == 4
+    assert sums(spark, cluster, target) == []
+    cluster.send(topic, order(0, 58, 8, 1.0), order(2, 10, 7, 3.0))
+
+    assert aggregate(spark, options).rows == 2
+    cluster.send(topic, order(0, 50, 8, 100.0), order(2, 11, 7, 3.0))
+    aggregate(spark, options)
+
+    first = {"windowStart": "2026-01-31T12:00:00.000Z", "windowEnd": "2026-01-31T12:01:00.000Z"}
+    second = {"windowStart": "2026-01-31T12:01:00.000Z", "windowEnd": "2026-01-31T12:02:00.000Z"}
+    assert sums(spark, cluster, target) == [
+        {**first, "customer": 7, "orders": 2, "price": 3.5},
+        {**second, "customer": 7, "orders": 1, "price": 8.0},
+        {**first, "customer": 8, "orders": 2, "price": 5.0},
+    ]
+
+
+def test_what_spark_has_against_an_expression_is_told_in_a_sentence(
+    spark: SparkSession, cluster: Brokers, topic: str
+) -> None:
+    options = AggregateOptions(
+        name_server=cluster.namesrv_addr, topic=(topic,), to="x", checkpoint="nowhere", sum=("sum(price) AS price",)
+    )
+
+    with pytest.raises(KeroloxError, match=r"aggregate: .*price.* cannot be resolved") as raised:
+        aggregate(spark, options)
+
+    assert "\n" not in str(raised.value)

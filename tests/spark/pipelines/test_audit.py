@@ -1,0 +1,119 @@
+"""An audit finds what was lost and doubled, and how far groups are."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kerolox.client.trace import DELAY, TRANSACTION_HALF, EndTransaction, Pub, Record
+from kerolox.spark.given import OptionError
+from kerolox.spark.pipelines.audit import AuditOptions, audit
+from kerolox.wire.bodies.queues import MessageQueue
+from tests.spark.clusters import Brokers
+from tests.spark.pipelines.test_trace import consumed, send_traces
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def rows_of(spark: SparkSession, options: AuditOptions) -> dict[str | None, dict[str, int | None]]:
+    found = {}
+    for row in audit(spark, options).collect():
+        values = row.asDict()
+        assert values.pop("topic") == options.topic[0]
+        found[values.pop("group")] = values
+    return found
+
+
+def test_what_is_lost_doubled_and_waiting_is_found(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    begun = int(time.time() * 1000)
+    frame = spark.range(10).selectExpr("CAST(id AS STRING) AS body").coalesce(1)
+    writing = frame.write.format("rocketmq").options(nameServer=cluster.namesrv_addr, topic=topic, writeId="same")
+    for _ in range(2):
+        # All ten have come twice.
+        writing.mode("append").save()
+    stored = spark.read.format("rocketmq").options(nameServer=cluster.namesrv_addr, subscribe=topic).load().collect()
+    ids = sorted({row.msgId for row in stored})
+    now = int(time.time() * 1000)
+    records: list[Record] = [
+        Pub(timestamp=now, group="shop", topic=topic, message_id=name) for name in (*ids, "LOST", "LOST", "LOST2")
+    ]
+    records += [
+        Pub(timestamp=now, group="shop", topic=topic, message_id="FAILED", is_success=False),
+        Pub(timestamp=now, group="shop", topic=topic, message_id="LATER", message_type=DELAY),
+        Pub(timestamp=now, group="shop", topic=topic, message_id="HALF", message_type=TRANSACTION_HALF),
+        EndTransaction(timestamp=now, topic=topic, message_id="HALF", transaction_state="ROLLBACK_MESSAGE"),
+    ]
+    group = f"{topic}-group"
+    for name in ids[:-1]:
+        records += consumed(name, now, 1, group=group)
+    records += consumed(ids[0], now + 1, 1, group=group)
+    traces = f"{topic}-traces"
+    cluster.create(traces)
+    send_traces(cluster, traces, records)
+    cluster.admin.groups.create(group)
+    for (broker, queue_id), last in _ends(stored).items():
+        cluster.admin.offsets.commit(group, MessageQueue(broker, queue_id, topic), last)
+    late = cluster.send(topic, b"late", queue_id=0)
+    options = AuditOptions(
+        name_server=cluster.namesrv_addr,
+        since=str(begun),
+        topic=(topic,),
+        trace_topic=traces,
+        output=str(tmp_path / "out"),
+    )
+
+    found = rows_of(spark, options)
+
+    assert found[None] == {
+        "produced": 13,
+        "stored": 20 + len(late),
+        "consumed": None,
+        "waiting": None,
+        "lost": 2,
+        "duplicated": 10,
+    }
+    # With the last the group has never succeeded; the first it has done twice.
+    assert found[group] == {
+        "produced": None,
+        "stored": 21,
+        "consumed": 20,
+        "waiting": 1,
+        "lost": 1,
+        "duplicated": 1,
+    }
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 2
+    assert rows_of(
+        spark, AuditOptions(name_server=cluster.namesrv_addr, since="0", until=str(begun), topic=(topic,))
+    ) == {None: {"produced": None, "stored": 0, "consumed": None, "waiting": None, "lost": None, "duplicated": 0}}
+
+
+def _ends(rows: list[object]) -> dict[tuple[str, int], int]:
+    ends: dict[tuple[str, int], int] = {}
+    for row in rows:
+        place = row.brokerName, row.queueId  # type: ignore[attr-defined]
+        ends[place] = max(ends.get(place, 0), row.queueOffset + 1)  # type: ignore[attr-defined]
+    return ends
+
+
+def test_a_store_can_be_read_instead_of_asking_its_broker(
+    spark: SparkSession, tmp_path: Path, topic: str, cluster: Brokers
+) -> None:
+    cluster.fill(topic, 50)
+    store = cluster.brokers["broker-a"].store.config.store_path_root_dir
+    options = AuditOptions(name_server=cluster.namesrv_addr, since="0", topic=(topic,), store=str(store))
+
+    assert rows_of(spark, options)[None]["stored"] == 50
+
+
+def test_a_store_is_that_of_one_broker(spark: SparkSession, tmp_path: Path) -> None:
+    with Brokers(tmp_path, "broker-a", "broker-b") as two:
+        two.create("orders")
+        options = AuditOptions(name_server=two.namesrv_addr, since="0", topic=("orders",), store=str(tmp_path))
+        with pytest.raises(OptionError, match="store is that of one broker, and there are broker-a, broker-b"):
+            audit(spark, options)

@@ -1,0 +1,92 @@
+"""Traces as latencies and rates of success."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerolox.client.trace import Pub, Record, SubAfter, SubBefore, messages_of
+from kerolox.spark.pipelines.trace import TraceOptions, trace
+from kerolox.spark.pipelines.trace_records import rows_of
+from tests.spark.clusters import Brokers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = 1_769_860_800_000
+
+
+def consumed(message_id: str, at: int, cost: int, *, is_success: bool = True, group: str = "billing") -> list[Record]:
+    request = f"R{message_id}{at}"
+    return [
+        SubBefore(timestamp=at, group=group, request_id=request, message_id=message_id),
+        SubAfter(
+            timestamp=at + cost,
+            group=group,
+            request_id=request,
+            message_id=message_id,
+            cost_millis=cost,
+            is_success=is_success,
+        ),
+    ]
+
+
+def send_traces(cluster: Brokers, topic: str, records: list[Record]) -> None:
+    cluster.send(topic, *(message.body for message in messages_of(records, topic)))
+
+
+def test_latencies_and_success_are_told_by_topic_and_group(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    records: list[Record] = [
+        Pub(timestamp=START + n, group="shop", topic="orders", message_id=f"M{n}", cost_millis=n, is_success=n != 100)
+        for n in range(1, 101)
+    ]
+    for n in range(1, 11):
+        records += consumed(f"M{n}", START + n + 40, 5, is_success=n > 2)
+    records.append(Pub(timestamp=START - 1, group="shop", topic="orders", message_id="early", cost_millis=9999))
+    send_traces(cluster, topic, records)
+    cluster.send(topic, b"no trace at all", b"\xff")
+    options = TraceOptions(
+        name_server=cluster.namesrv_addr,
+        topic=topic,
+        since="2026-01-31T12:00:00",
+        until=str(START + 3_600_000),
+        output=str(tmp_path / "out"),
+    )
+
+    rows = [row.asDict() for row in trace(spark, options).collect()]
+
+    assert rows == [
+        {
+            "side": "consume",
+            "topic": "orders",
+            "group": "billing",
+            "messages": 10,
+            "succeeded": 8,
+            "successRate": 0.8,
+            "p50": 5.0,
+            "p90": 5.0,
+            "p99": 5.0,
+            "delayP50": 40.0,
+            "delayP99": 40.0,
+        },
+        {
+            "side": "produce",
+            "topic": "orders",
+            "group": "shop",
+            "messages": 100,
+            "succeeded": 99,
+            "successRate": 0.99,
+            "p50": 50.5,
+            "p90": 90.1,
+            "p99": 99.01,
+            "delayP50": None,
+            "delayP99": None,
+        },
+    ]
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 2
+
+
+def test_what_is_no_trace_is_passed_over() -> None:
+    assert rows_of(b"\xff") == rows_of(b"hello") == rows_of(b"Pub\x01never\x02") == []
