@@ -16,8 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-demo: $(INSTALLED) ## see a cluster at work: orders are sent, pulled back and found by key
-	@$(BIN)/python examples/messages.py
+demo: $(INSTALLED) ## see it all work: orders through a cluster, a group and Spark, to Parquet and a topic (KEEP=1 leaves it up)
+	@$(BIN)/python examples/demo.py
 
 up: $(INSTALLED) ## run a whole cluster on this machine until interrupted: NameServer, broker and dashboard
 	@$(BIN)/kerolox up $(ARGS)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kerolox.spark.pipelines.building import explained
 from kerolox.spark.pipelines.options import Connection, chosen, option, trigger_of
-from kerolox.spark.pipelines.running import Run
+from kerolox.spark.pipelines.running import Run, activate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +50,7 @@ class Aggregated:
 def aggregate(spark: "SparkSession", options: AggregateOptions, run: Run | None = None) -> Aggregated:
     """Returns when all that was there is summed up, or when told to stop."""
     running = run or Run("aggregate")
+    activate(spark)
     messages = explained("aggregate", lambda: results(spark, options))
     query = (
         messages.writeStream.format("rocketmq")

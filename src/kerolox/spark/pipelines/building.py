@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kerolox.spark.given import OptionError
 from kerolox.spark.pipelines.declared import Pipeline, Sink, Source, Table, Watermark
-from kerolox.spark.pipelines.running import Run, sentence, spark_errors
+from kerolox.spark.pipelines.running import Run, activate, sentence, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,7 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, run: Run) -> None:
 
     Tables that are no streams are written first, one after the other; streams run side by side.
     """
+    activate(spark)
     tables = build(spark, pipeline)
     streams: list[Sink] = []
     batches: list[Sink] = []

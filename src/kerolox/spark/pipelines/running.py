@@ -140,8 +140,7 @@ class Run:
         errors: list[BaseException] = []
 
         def body() -> None:
-            # Formats are those that the session knows which is active in a thread.
-            spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+            activate(spark)
             spark.sparkContext.setJobGroup(group, self.progress.name, interruptOnCancel=True)
             try:
                 results.append(work())
@@ -196,6 +195,11 @@ class Run:
     def _tell(self, *, is_urgent: bool) -> None:
         self._show(self.progress)
         self._file.write(self.progress, is_urgent=is_urgent)
+
+
+def activate(spark: "SparkSession") -> None:
+    """Makes a session the one of this thread: Spark looks for formats to write in that, and in no other."""
+    spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
 
 def failure(error: BaseException) -> BaseException:

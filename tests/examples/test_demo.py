@@ -1,0 +1,81 @@
+"""`make demo` and the examples with Spark, as a user would run them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from kerolox.admin import AdminClient
+from tests.examples.test_examples import EXAMPLES, run
+
+pytest.importorskip("pyspark", reason="kerolox[spark] is not installed")
+
+
+@pytest.mark.timeout(600)
+async def test_the_demo_ends_well_only_because_every_count_agrees(tmp_path: Path) -> None:
+    printed = "\n".join(await run("demo.py", may_complain=True, ORDERS="2000", TMPDIR=str(tmp_path), COLUMNS="120"))
+
+    assert "Every count agrees." in printed
+    assert re.search(r"orders sent, each acknowledged\W+2,000\W+2,000", printed)
+    assert re.search(r"rows in Parquet, each order once\W+2,000\W+2,000", printed)
+    assert re.search(r"lines in the summary topic\W+30\W+30", printed)
+    assert list(tmp_path.glob("kerolox-demo-*")) == []
+
+
+@pytest.mark.timeout(600)
+async def test_topics_are_summed_up_by_spark() -> None:
+    printed = await run("spark_read.py", may_complain=True)
+
+    assert printed == ["25 orders are open, worth 1200.00", "75 orders are paid, worth 3750.00"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_what_the_demo_leaves_up_can_be_looked_at(tmp_path: Path) -> None:
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(EXAMPLES.parent / "src"),
+        "KEEP": "1",
+        "ORDERS": "200",
+        "TMPDIR": str(tmp_path),
+        "KEROLOX_HOME": str(tmp_path / "home"),
+        "COLUMNS": "120",
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(EXAMPLES / "demo.py")), stdout=asyncio.subprocess.PIPE, env=environ
+    )
+    assert process.stdout is not None
+    lines: list[str] = []
+    try:
+        async with asyncio.timeout(600):
+            while not any("NameServer" in line for line in lines):
+                line = await process.stdout.readline()
+                assert line, lines
+                lines.append(line.decode())
+        found = re.search(r"NameServer.*?(127\.0\.0\.1:\d+)", lines[-1])
+        assert found is not None, lines
+        async with AdminClient(namesrv_addr=found[1]) as admin:
+            assert {"orders", "orders_per_minute"} <= set(await admin.topics.names())
+        assert '"state":"done"' in (tmp_path / "home" / "pipelines" / "orders.json").read_text()
+    finally:
+        await _stop(process, tmp_path, environ)
+    assert any("Every count agrees." in line for line in lines)
+
+
+async def _stop(process: asyncio.subprocess.Process, folder: Path, environ: dict[str, str]) -> None:
+    """Ends what the demo has left, in whichever way it has."""
+    (kept,) = folder.glob("kerolox-demo-*")
+    down = f"from kerolox.cli.app import main; main(['down', '--data', {str(kept / 'cluster')!r}])"
+    ending = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", down), env=environ, stderr=asyncio.subprocess.DEVNULL
+    )
+    await ending.wait()
+    if process.returncode is None:
+        process.send_signal(signal.SIGINT)
+    await asyncio.wait_for(process.communicate(), 120)
