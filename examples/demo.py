@@ -295,8 +295,9 @@ async def main() -> int:
             for line in kept:
                 console.print(line, highlight=False)
             console.print(
-                "Next: examples/orders.toml is what ran on Spark, as by `kerolox pipeline run`; docs/how-to/run-pipelines.md "
-                "says how to write your own. `KEEP=1 make demo` leaves it all up to look around."
+                "Next: examples/orders.toml is what ran on Spark, as by `kerolox pipeline run`; "
+                "docs/how-to/run-pipelines.md says how to write your own. "
+                "`KEEP=1 make demo` leaves it all up to look around."
             )
     finally:
         if not KEEP:
