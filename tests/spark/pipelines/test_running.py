@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +82,19 @@ def test_work_gives_what_it_gives_or_fails_with(spark: SparkSession) -> None:
             run.work(spark, lambda: 1 // 0)
 
     assert run.progress.state == "done"
+
+
+def test_a_run_says_that_it_is_alive_while_nothing_happens(tmp_path: Path) -> None:
+    """The dashboard takes who is silent for dead."""
+    file = tmp_path / "idle.json"
+    with Run("idle", folder=tmp_path):
+        first = json.loads(file.read_text())["updated"]
+        deadline = time.monotonic() + 60
+        while json.loads(file.read_text())["updated"] == first:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    assert json.loads(file.read_text())["state"] == "done"
 
 
 def test_signals_stop_a_run_and_the_second_one_at_once() -> None:

@@ -1,7 +1,9 @@
 """How far a running pipeline is, and the file that tells others."""
 
 import contextlib
+import logging
 import os
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +16,10 @@ from kerolox.spark.offsets import Place, from_json
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+log = logging.getLogger(__name__)
+
 State = Literal["starting", "running", "done", "stopped", "failed"]
-_SECONDS_BETWEEN_WRITES: Final = 1.0
+SECONDS_BETWEEN_WRITES: Final = 1.0
 
 
 class FlowProgress(msgspec.Struct, rename="camel"):
@@ -50,19 +54,29 @@ class ProgressFile:
 
     path: Path | None
     _written: float = field(default=float("-inf"), init=False)
+    # A run writes from the thread that looks after it, and from one that says that it is alive.
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def write(self, progress: PipelineProgress, *, is_urgent: bool = False) -> None:
         if self.path is None:
             return
-        now = time.monotonic()
-        if not is_urgent and now < self._written + _SECONDS_BETWEEN_WRITES:
-            return
-        self._written = now
-        progress.updated = millis()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        draft.write_bytes(msgspec.json.encode(progress))
-        draft.replace(self.path)
+        with self._turn:
+            now = time.monotonic()
+            if not is_urgent and now < self._written + SECONDS_BETWEEN_WRITES:
+                return
+            self._written = now
+            progress.updated = millis()
+            try:
+                self._replace(self.path, msgspec.json.encode(progress))
+            except OSError as error:
+                # A pipeline does not end because nobody can look at it.
+                log.warning("progress cannot be written to %s: %s", self.path, error)
+
+    def _replace(self, path: Path, content: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_bytes(content)
+        draft.replace(path)
 
 
 class StreamFollower:

@@ -1,6 +1,7 @@
 """Runs what a pipeline has begun until it is done, fails or is told to stop, and tells how far it is."""
 
 import os
+import re
 import signal
 import threading
 import time
@@ -10,7 +11,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from kerolox.errors import KeroloxError
-from kerolox.spark.pipelines.progress import FlowProgress, PipelineProgress, ProgressFile, State, StreamFollower, millis
+from kerolox.spark.pipelines.progress import (
+    SECONDS_BETWEEN_WRITES,
+    FlowProgress,
+    PipelineProgress,
+    ProgressFile,
+    State,
+    StreamFollower,
+    millis,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,14 +69,26 @@ class Run:
         self.stop = threading.Event()
         self.hurry = threading.Event()
         self._show = show
-        self._file = ProgressFile(None if folder is None else folder / f"{name}.json")
+        # What is a path in a name is none here.
+        file_name = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+        self._file = ProgressFile(None if folder is None else folder / f"{file_name}.json")
+        self._is_over = threading.Event()
+        self._beating = threading.Thread(target=self._beat, name=f"progress of {name}", daemon=True)
 
     def __enter__(self) -> Self:
         self._tell(is_urgent=True)
+        self._beating.start()
         return self
+
+    def _beat(self) -> None:
+        """Says that the run is alive, even while nothing happens: who is silent for long is taken for dead."""
+        while not self._is_over.wait(SECONDS_BETWEEN_WRITES):
+            self._file.write(self.progress)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         """A stop that was asked for is no failure."""
+        self._is_over.set()
+        self._beating.join()
         is_stop = isinstance(error, Stopped)
         if error is not None and not is_stop:
             self.progress.error = sentence(error)

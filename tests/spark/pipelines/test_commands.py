@@ -1,0 +1,93 @@
+"""Ready-made pipelines as commands, on the session of the tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from kerolox.cli.app import main
+from kerolox.spark.pipelines import session
+from kerolox.spark.pipelines.archive import read_archive
+from tests.spark.clusters import Brokers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+READY_MADE = ("aggregate", "archive", "audit", "dead-letters", "replay", "trace")
+
+
+@pytest.fixture
+def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CliRunner:
+    """Runs commands with a session that is there already, and stays."""
+
+    @contextmanager
+    def shared(*args: Any) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(session, "session", shared)
+    monkeypatch.setenv("KEROLOX_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    return CliRunner()
+
+
+def test_a_command_does_what_its_function_does_and_prints_what_it_gives(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path, command: CliRunner
+) -> None:
+    cluster.fill(topic, 30)
+    output = str(tmp_path / "archive")
+    arguments = ["pipeline", "archive", "-n", cluster.namesrv_addr, "--topic", topic, "--output", output]
+
+    first = command.invoke(main, [*arguments, "--batch-max", "20", "--json", "--name", "my/archive"])
+    second = command.invoke(main, arguments)
+
+    assert first.exit_code == second.exit_code == 0, first.output + second.output
+    assert json.loads(first.stdout)["rows"] == 30
+    assert "my/archive: archive batch 0, " in first.stderr
+    assert second.stdout.splitlines()[0] == "rows\tbatches\tcompacted"
+    assert second.stdout.splitlines()[1].startswith("0\t")
+    assert read_archive(spark, output).count() == 30
+    assert json.loads((tmp_path / "home" / "pipelines" / "my_archive.json").read_text())["state"] == "done"
+
+
+def test_a_table_is_printed_row_by_row(cluster: Brokers, topic: str, command: CliRunner) -> None:
+    cluster.fill(topic, 5)
+
+    result = command.invoke(main, ["pipeline", "audit", "-n", cluster.namesrv_addr, "--since", "0", "--topic", topic])
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [
+        "topic\tgroup\tproduced\tstored\tconsumed\twaiting\tlost\tduplicated",
+        f"{topic}\t-\t-\t5\t-\t-\t-\t0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["archive", "--output", "x"], "topic and pattern are both missing: give one of them"),
+        (["dead-letters", "--output", "x", "--again"], "again has no meaning without resend"),
+        (["audit", "--since", "noon"], "'noon' is no time: give 2026-01-31T12:00:00"),
+        (["trace", "--conf", "x"], "--conf 'x': expected NAME=VALUE"),
+        (["replay", "--input", "x"], "Missing option '--checkpoint'"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_sentence(command: CliRunner, arguments: list[str], told: str) -> None:
+    result = command.invoke(main, ["pipeline", *arguments])
+
+    assert result.exit_code != 0
+    assert told in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("name", READY_MADE)
+def test_help_tells_all_options_and_shows_how_it_is_used(name: str) -> None:
+    printed = CliRunner().invoke(main, ["pipeline", name, "--help"], terminal_width=200).output
+
+    assert f"kerolox pipeline {name} " in printed
+    assert all(flag in printed for flag in ("--namesrv", "--master", "--conf", "--json", "--name"))
