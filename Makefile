@@ -50,7 +50,7 @@ fuzz: $(INSTALLED) ## throw two million damaged inputs at the codec
 bench: $(INSTALLED) ## measure the store, and compare NameServer, broker and client with others in one run (needs Java, Maven and a C compiler)
 	@for part in $(PARTS); do echo "python -m bench.$$part $(ARGS)"; $(BIN)/python -m bench.$$part $(ARGS) || exit 1; done
 
-chaos: $(INSTALLED) ## stop, starve and damage stores, thousands of times, and read back what was promised (uses strace)
+chaos: $(INSTALLED) ## stop, starve and damage stores, kill Spark in mid-batch, and read back what was promised (uses strace)
 	$(BIN)/python -m tests.crash.chaos $(ARGS)
 
 compat: $(INSTALLED) ## run Apache RocketMQ's brokers, clients and mqadmin against ours (needs Java and Maven)

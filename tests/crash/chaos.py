@@ -32,6 +32,7 @@ Apache's does), and then only whether the rest is whole is proved.
 Power cuts are simulated: a disk in memory drops, tears and reorders what was not synced. Processes are real ones, on a
 real disk, stopped by `strace` at a system call or by SIGKILL at any moment. Where brokers fail under load, what the
 producer was told is stored is read back, none of its sends may fail, and those that it had to repeat may come twice.
+Where Spark is killed while it reads, its table has to be what was sent: no row is missing, and none is there twice.
 Each command stands next to what it showed; `make test` runs a small part of each.
 
 """
@@ -108,6 +109,13 @@ PROOFS = (
         "two brokers and two NameServers under load: one broker stopped, one killed, all started anew in turn",
         "tests/client/test_failover.py",
         {"KEROLOX_FAILOVER_ROUNDS": "5"},
+    ),
+    Proof(
+        "spark",
+        "a topic to Parquet with Spark: drivers killed, Python workers killed, the broker restarted, in mid-batch",
+        "tests/spark/test_crashes.py",
+        {"KEROLOX_SPARK_KILLS": "10"},
+        lost="0; none came twice",
     ),
 )
 

@@ -1,4 +1,7 @@
-"""Exactly once: drivers, workers and brokers end in mid-batch, and every message is in the table once."""
+"""Exactly once: drivers, workers and brokers end in mid-batch, and every message is in the table once.
+
+KEROLOX_SPARK_KILLS says how often each of them does; `make chaos` sets it higher.
+"""
 
 import os
 import signal
@@ -7,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -14,12 +18,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kerolox.store.queue.pull import Got
+from tests.crash.proofs import noted
 from tests.spark.archiving import archive
 from tests.spark.clusters import Brokers
 from tests.spark.conftest import environment
 
-COUNT = 3000
+KILLS = int(os.environ.get("KEROLOX_SPARK_KILLS", "1"))
 LIMIT = 700
+# Enough batches that something is left to be read when the last of them has been killed.
+COUNT = LIMIT * (3 * KILLS + 2)
+# At which pull of its life a driver or worker is killed. A batch has three: once all goes well for a while first.
+PULLS = tuple(islice(cycle((5, 1, 2, 3)), KILLS))
+
+pytestmark = pytest.mark.timeout(300 + 120 * KILLS)
 
 
 class Tripwire:
@@ -65,10 +76,10 @@ def _written(spark: SparkSession, directory: Path) -> list[str]:
     return sorted(row.body for row in spark.read.parquet(str(directory / "out")).select("body").collect())
 
 
-def _drivers_until_done(cluster: Brokers, directory: Path, nth: list[int]) -> int:
-    """Runs drivers, each of which is killed at its n-th pull, and then one that may end; returns how many were."""
+def _drivers_until_done(cluster: Brokers, directory: Path) -> int:
+    """Runs drivers, each of which is killed at one of its pulls, and then one that may end; returns how many were."""
     killed = 0
-    for pulls in [*nth, None]:
+    for pulls in [*PULLS, None]:
         command = [sys.executable, "-m", "tests.spark.archiving", cluster.namesrv_addr, "orders", str(directory)]
         with subprocess.Popen(
             [*command, str(LIMIT)], env=environment(), start_new_session=True, stdout=subprocess.DEVNULL
@@ -83,23 +94,14 @@ def _drivers_until_done(cluster: Brokers, directory: Path, nth: list[int]) -> in
     return killed
 
 
-@pytest.mark.timeout(300)
-def test_a_driver_killed_in_mid_batch_is_followed_by_one_that_makes_no_difference(
+def test_drivers_killed_in_mid_batch_are_followed_by_one_that_makes_no_difference(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with _filled(tmp_path) as (cluster, bodies):
-        assert _drivers_until_done(cluster, tmp_path, [5]) == 1
+        assert _drivers_until_done(cluster, tmp_path) == KILLS
 
         assert _written(spark, tmp_path) == bodies
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_ten_drivers_killed_in_mid_batch_make_no_difference(spark: SparkSession, tmp_path: Path) -> None:
-    with _filled(tmp_path) as (cluster, bodies):
-        assert _drivers_until_done(cluster, tmp_path, [1, 2, 3, 4, 1, 2, 3, 1, 2, 1]) == 10
-
-        assert _written(spark, tmp_path) == bodies
+    noted("drivers killed", runs=KILLS, promised=COUNT)
 
 
 def _workers() -> list[int]:
@@ -129,40 +131,27 @@ def _kill_workers() -> None:
         os.kill(process_id, signal.SIGKILL)
 
 
-def _with_workers_killed(spark: SparkSession, cluster: Brokers, directory: Path, nth: list[int]) -> None:
-    for pulls in nth:
-        wire = Tripwire(cluster, _kill_workers, pulls)
-        with pytest.raises(PySparkException, match="crashed"):
-            archive(spark, cluster.namesrv_addr, "orders", directory, LIMIT)
-        assert (wire.is_sprung.is_set(), wire.failure) == (True, None)
-    archive(spark, cluster.namesrv_addr, "orders", directory, LIMIT)
-
-
-@pytest.mark.timeout(300)
-def test_what_a_worker_read_before_it_was_killed_is_in_the_table_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_workers_read_before_they_were_killed_is_in_the_table_once(spark: SparkSession, tmp_path: Path) -> None:
     with _filled(tmp_path) as (cluster, bodies):
-        _with_workers_killed(spark, cluster, tmp_path, [5])
+        for pulls in PULLS:
+            wire = Tripwire(cluster, _kill_workers, pulls)
+            with pytest.raises(PySparkException, match="crashed"):
+                archive(spark, cluster.namesrv_addr, "orders", tmp_path, LIMIT)
+            assert (wire.is_sprung.is_set(), wire.failure) == (True, None)
+        archive(spark, cluster.namesrv_addr, "orders", tmp_path, LIMIT)
 
         assert _written(spark, tmp_path) == bodies
+    noted("workers killed", runs=KILLS, promised=COUNT)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_ten_times_killed_workers_make_no_difference(spark: SparkSession, tmp_path: Path) -> None:
-    with _filled(tmp_path) as (cluster, bodies):
-        _with_workers_killed(spark, cluster, tmp_path, [1, 2, 3, 1, 2, 3, 1, 2, 1, 1])
-
-        assert _written(spark, tmp_path) == bodies
-
-
-def _with_restarts(spark: SparkSession, cluster: Brokers, directory: Path, times: int) -> int:
+def _restarts_while_archiving(spark: SparkSession, cluster: Brokers, directory: Path) -> int:
     """Restarts the broker at the second pull of each of its lives; returns how often."""
     restarts: list[threading.Thread] = []
 
     def restart() -> None:
         cluster.stop("broker-a")
         cluster.start("broker-a")
-        if len(restarts) < times:
+        if len(restarts) < KILLS:
             Tripwire(cluster, begin, 2)
 
     def begin() -> None:
@@ -176,18 +165,9 @@ def _with_restarts(spark: SparkSession, cluster: Brokers, directory: Path, times
     return len(restarts)
 
 
-@pytest.mark.timeout(300)
 def test_a_broker_restarted_in_mid_batch_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
     with _filled(tmp_path) as (cluster, bodies):
-        assert _with_restarts(spark, cluster, tmp_path, 1) == 1
+        assert _restarts_while_archiving(spark, cluster, tmp_path) == KILLS
 
         assert _written(spark, tmp_path) == bodies
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_ten_restarts_of_a_broker_make_no_difference(spark: SparkSession, tmp_path: Path) -> None:
-    with _filled(tmp_path) as (cluster, bodies):
-        assert _with_restarts(spark, cluster, tmp_path, 10) >= 3
-
-        assert _written(spark, tmp_path) == bodies
+    noted("brokers restarted", runs=KILLS, promised=COUNT)
