@@ -21,7 +21,8 @@ _ENDS = re.compile(r"^(\||>|<|2>&1|&&|;|&)$")
 def shown() -> Iterator[tuple[str, str]]:
     """Yields the page and the command, for each that is set off by four blanks."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        for line in page.read_text().splitlines():
+        # A command may go on in the next line.
+        for line in re.sub(r"\\\n +", "", page.read_text()).splitlines():
             found = re.match(r"^    (?:echo .* \| )?((?:kerolox|mqadmin|mqbroker|mqnamesrv) .*)$", line)
             # A line with brackets says what may be left out; it is not one to type.
             if found is not None and not re.search(r"[\[\]{}]|\.\.\.|FILE|ADDRESS", found[1]):
