@@ -53,11 +53,11 @@ def consume(
     is_json: bool,
     **connection: Any,
 ) -> None:
-    r"""Print the messages of TOPIC. Without a group nobody's progress is touched.
+    """Print the messages of TOPIC. Without a group nobody's progress is touched.
 
     \b
     kerolox consume orders --from last
-    kerolox consume orders -e -f '%p@%o %k: %s\n'
+    kerolox consume orders -e -f '%p@%o %k: %s\\n'
     kerolox consume orders -g billing -c 10 --json
     """
     options = connected(**connection)
