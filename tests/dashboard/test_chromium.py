@@ -224,7 +224,7 @@ async def test_a_live_page_shows_what_has_changed(desk: Window, house: House) ->
     await desk.page.get_by_role("link", name="newcomer").wait_for()
 
 
-async def test_who_logs_in_gets_where_they_wanted_and_out_again(browser: Browser, house: House) -> None:
+async def test_who_logs_in_sees_the_cluster_and_gets_out_again(browser: Browser, house: House) -> None:
     async with window(browser, house.guarded_url, "phone") as at:
         await at.open("/")
         await at.check("login")

@@ -1,6 +1,10 @@
+from pathlib import Path
+
 import pytest
 
-from tests.dashboard.browsing import Visitor
+from kerolox.dashboard import users
+from kerolox.dashboard.server import DashboardOptions
+from tests.dashboard.browsing import Visitor, visiting
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "10.0.0.1", "", "localhost.evil.example"])
@@ -46,3 +50,31 @@ async def test_other_methods_are_refused(visitor: Visitor) -> None:
 
 async def test_a_page_that_is_not_there_says_so(visitor: Visitor) -> None:
     assert "no such page" in await visitor.see("/nothing", 404)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "status"),
+    [
+        ((), "mq.example.com", 200),
+        (("mq.example.com",), "mq.example.com:8080", 200),
+        (("mq.example.com",), "MQ.example.com", 200),
+        (("mq.example.com",), "evil.example", 421),
+    ],
+)
+async def test_where_others_come_the_names_are_those_that_were_given(
+    tmp_path: Path, allowed: tuple[str, ...], host: str, status: int
+) -> None:
+    users.add(tmp_path / "users.json", "ada", "correct horse")
+    options = DashboardOptions(
+        namesrv_addr="127.0.0.1:1", host="0.0.0.0", users_file=tmp_path / "users.json", allowed_hosts=allowed
+    )
+    async with visiting(options, tmp_path) as visitor:
+        assert (await visitor.client.get("/login", headers={"Host": host})).status_code == status
+
+
+async def test_behind_another_server_its_name_is_one_of_ours(tmp_path: Path) -> None:
+    options = DashboardOptions(namesrv_addr="127.0.0.1:1", allowed_hosts=("mq.example.com",))
+    async with visiting(options, tmp_path) as visitor:
+        answer = await visitor.client.get("/static/style.css", headers={"Host": "mq.example.com"})
+
+        assert answer.status_code == 200

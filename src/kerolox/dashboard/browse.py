@@ -1,5 +1,6 @@
 """Messages of a topic, the newest first, a page at a time."""
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -78,8 +79,7 @@ async def newest(
         return [it for it in rows if (begin or 0) <= it.stored_millis and (end is None or it.stored_millis <= end)]
 
     found = await gathered(zip(queues, bounds, strict=True), ends)
-    rows = sorted((it for part in found for it in part), key=lambda it: (it.stored_millis, it.queue_offset))[-size:]
-    rows.reverse()
+    rows = _merged(found, size)
     left = [_left(queue, high, rows) for queue, (_, high) in zip(queues, bounds, strict=True)]
     has_more = bool(rows) and any(low < place for (low, _), place in zip(bounds, left, strict=True))
     return Found(rows, ".".join(map(str, left)) if has_more else None, len(queues))
@@ -103,6 +103,20 @@ async def _rows(admin: AdminClient, queue: MessageQueue, offset: int, stop: int)
         if pulled.next_offset <= offset:
             break
         offset = pulled.next_offset
+    return rows
+
+
+def _merged(parts: Sequence[Sequence[Row]], size: int) -> list[Row]:
+    """Returns the newest of several queues. Each is taken from its end, in its order, even where a clock was set back:
+    else the next page would not know where to go on."""
+    rows: list[Row] = []
+    ends = [(-part[-1].stored_millis, number, len(part) - 1) for number, part in enumerate(parts) if part]
+    heapq.heapify(ends)
+    while ends and len(rows) < size:
+        _, number, at = heapq.heappop(ends)
+        rows.append(parts[number][at])
+        if at > 0:
+            heapq.heappush(ends, (-parts[number][at - 1].stored_millis, number, at - 1))
     return rows
 
 
