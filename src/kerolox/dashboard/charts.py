@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from kerolox.dashboard.page import Page
+from kerolox.dashboard.samples import GROUPS_MAX
 from kerolox.dashboard.sentences import sentence
 
 # The name of a series, what a chart of it is called, and its unit.
@@ -19,7 +20,8 @@ LINES_MAX = 8
 
 
 async def charts_page(page: Page) -> Response:
-    return page.show("charts.html", charts=CHARTS, lines_max=LINES_MAX, seconds=page.desk.options.sample_seconds)
+    seconds = page.desk.options.sample_seconds
+    return page.show("charts.html", charts=CHARTS, lines_max=LINES_MAX, groups_max=GROUPS_MAX, seconds=seconds)
 
 
 async def data(page: Page) -> Response:

@@ -21,6 +21,8 @@ _BACKLOG = 128
 _HEAD_SIZE_MAX = 32 * 1024
 # For what is being answered when the dashboard is closed.
 _CLOSING_SECONDS = 2
+# However many are refused, the log need not hear of each.
+_WARNING_SECONDS = 60.0
 
 
 class Server(uvicorn.Server):
@@ -57,7 +59,8 @@ def server(app: ASGIApp, options: DashboardOptions) -> Server:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level="warning",
+            # It warns of everything that strangers send; what fails here is logged here.
+            log_level="error",
             access_log=False,
             proxy_headers=False,
             server_header=False,
@@ -69,13 +72,21 @@ def server(app: ASGIApp, options: DashboardOptions) -> Server:
 
 
 def _protocol(connections_max: int, silence_seconds: float) -> type[H11Protocol]:
+    warned = float("-inf")
+
+    def warn(now: float) -> None:
+        nonlocal warned
+        if now - warned >= _WARNING_SECONDS:
+            warned = now
+            log.warning("connections are refused, as there are %d", connections_max)
+
     class Bounded(H11Protocol):
         _silence: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             if len(self.connections) > connections_max:
-                log.warning("a connection was refused, as there are %d", connections_max)
+                warn(self.loop.time())
                 transport.abort()
                 return
             self._look()
