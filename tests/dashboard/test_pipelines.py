@@ -2,11 +2,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kerolox.dashboard import pipelines
 from kerolox.dashboard.server import DashboardOptions
 from kerolox.runtime.clock import ManualClock
+from kerolox.spark.pipelines.progress import FlowProgress, PipelineProgress, ProgressFile
 from tests.dashboard.browsing import visiting
 
 NOW = 1_700_000_000_000
@@ -80,6 +82,18 @@ def test_a_file_that_says_nothing_is_a_sentence_and_hides_no_other(tmp_path: Pat
 
     assert [it.name for it in found] == ["orders"]
     assert [it.split()[0] for it in problems] == ["a.json", "c.json", "d.json"]
+
+
+def test_what_a_pipeline_writes_is_what_is_read(tmp_path: Path) -> None:
+    """The two sides meet in a file only, and have the names in it each for itself."""
+    flow = FlowProgress("orders to parquet", 12, 34567, 890.5, None, 340, NOW)
+    told = PipelineProgress("orders", "orders.toml", "running", 4711, "local[2]", NOW - 1, NOW, None, [flow])
+    ProgressFile(tmp_path / "orders.json").write(told, is_urgent=True)
+
+    found, problems = pipelines.read(tmp_path)
+
+    assert problems == []
+    assert msgspec.to_builtins(found) == msgspec.to_builtins([told])
 
 
 def test_those_under_way_come_first(tmp_path: Path) -> None:
