@@ -1,5 +1,9 @@
+import re
 from pathlib import Path
 
+import pytest
+
+from kerolox.admin.configuration import Configuration
 from kerolox.dashboard.server import DashboardOptions
 from kerolox.testing import Cluster
 from tests.dashboard.browsing import Visitor, visiting
@@ -9,14 +13,38 @@ async def test_brokers_are_shown_with_their_version_and_disk(visitor: Visitor, c
     seen = await visitor.see("/")
 
     assert "1 of 1 answer" in seen
-    assert f"broker-a DefaultCluster master {cluster.brokers[0].address} V5_5_0" in seen
+    assert re.search(rf"broker-a DefaultCluster master {cluster.brokers[0].address} V5_5_0 0 0 0 0 (\d+%) \1 ", seen)
 
 
-async def test_a_broker_says_all_of_itself_but_its_secrets(visitor: Visitor, cluster: Cluster) -> None:
+async def test_a_broker_says_all_of_itself_and_how_it_is_set_up(visitor: Visitor, cluster: Cluster) -> None:
     seen = await visitor.see("/broker", address=cluster.brokers[0].address)
 
     assert "commitLogMaxOffset" in seen
     assert "brokerClusterName DefaultCluster" in seen
+
+
+async def test_secrets_of_a_broker_are_not_on_its_page(
+    visitor: Visitor, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apache's brokers of 5.x have accounts in their settings, and give them to who asks for settings."""
+    settings = {
+        "initAuthenticationUser": '{"username":"root","password":"hush-1"}',
+        "innerClientAuthenticationCredentials": '{"accessKey":"inner","secretKey":"hush-2"}',
+        "tlsKeyPassword": "hush-3",
+        "secretKey": "hush-4",
+        "brokerClusterName": "shown",
+    }
+
+    async def told(self: Configuration, broker: str) -> dict[str, str]:
+        return settings
+
+    monkeypatch.setattr(Configuration, "broker", told)
+
+    seen = await visitor.see("/broker", address=cluster.brokers[0].address)
+
+    assert "hush" not in seen
+    assert "initAuthenticationUser ••••••" in seen
+    assert "brokerClusterName shown" in seen
 
 
 async def test_only_brokers_of_the_cluster_are_asked(visitor: Visitor) -> None:

@@ -90,5 +90,13 @@ async def test_members_are_shown_and_say_what_they_have(visitor: Visitor, cluste
     assert "orders broker-a 0" in said
 
 
+async def test_many_groups_come_in_pages_in_the_order_of_their_names(visitor: Visitor, admin: AdminClient) -> None:
+    for number in range(203):
+        await admin.groups.create(f"group-{number:03}")
+
+    assert "page 1 of 5" in await visitor.see("/groups")
+    assert "group-202" in await visitor.see("/groups", page=5)
+
+
 async def test_a_group_that_is_not_there_is_a_sentence(visitor: Visitor) -> None:
     assert "group 'nobody' is not known" in await visitor.see("/group", 404, name="nobody")

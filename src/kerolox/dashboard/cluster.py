@@ -1,6 +1,7 @@
 """The cluster and its brokers."""
 
 import re
+from collections.abc import Mapping
 
 from starlette.responses import Response
 
@@ -54,8 +55,12 @@ async def broker_page(page: Page) -> Response:
         settings, problem = await page.admin.configuration.broker(wanted), None
     except KeroloxError as error:
         settings, problem = {}, sentence(error)
-    shown = {key: _HIDDEN if value and _SECRET.search(key) else value for key, value in sorted(settings.items())}
-    return page.show("broker.html", broker=broker, disk=disk(broker), settings=shown, problem=problem)
+    return page.show("broker.html", broker=broker, disk=disk(broker), settings=hidden(settings), problem=problem)
+
+
+def hidden(settings: Mapping[str, str]) -> dict[str, str]:
+    """Returns settings by name, those that are secret without their values."""
+    return {key: _HIDDEN if value and _SECRET.search(key) else value for key, value in sorted(settings.items())}
 
 
 def disk(broker: BrokerStatus) -> float | None:
