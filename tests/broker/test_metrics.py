@@ -11,6 +11,7 @@ from kerolox.broker.metrics import METRICS
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.configuration import MetricsLabel
 from tests.broker.brokers import BrokerFixture, running, settings
+from tests.golden import metrics
 from tests.runtime.test_exposition import parsed
 
 ON = {"metricsExporterType": "PROM", "metricsPromExporterPort": "0"}
@@ -36,6 +37,19 @@ async def test_all_that_is_declared_is_told_under_who_tells_it(tmp_path: Path) -
     assert all(family.common == common for family in families)
 
 
+def test_names_and_labels_are_those_that_java_tells() -> None:
+    """As a broker of 5.5.0 told them (tests/golden); dead letters it had none, and so did not tell of any."""
+    java = metrics.load("5.5.0")
+    own = {"cluster", "node_type", "node_id"}
+    ours = {it.name: own | set(it.labels) for it in METRICS if it.name.startswith("rocketmq_")}
+
+    assert ours.keys() - java.keys() == {"rocketmq_send_to_dlq_messages_total"}
+    assert {name: java[name] ^ ours[name] for name in ours.keys() & java.keys() if java[name] != ours[name]} == {
+        "rocketmq_messages_in_total": {"message_type"},
+        "rocketmq_throughput_in_total": {"message_type"},
+    }
+
+
 async def test_messages_are_counted_as_they_come_and_go(tmp_path: Path) -> None:
     async with running(tmp_path) as fixture:
         for body in (b"one", b"two", b"three"):
@@ -46,11 +60,11 @@ async def test_messages_are_counted_as_they_come_and_go(tmp_path: Path) -> None:
         counted_out = await gathered(fixture, "rocketmq_messages_out_total")
         size_in = await gathered(fixture, "rocketmq_throughput_in_total")
         size_out = await gathered(fixture, "rocketmq_throughput_out_total")
-        stored = await gathered(fixture, "rocketmq_storage_size")
+        stored = await gathered(fixture, "rocketmq_storage_size_bytes")
 
     assert counted_in == {("orders", "false"): 3}
-    assert counted_out == {("orders", "packers", "false", "false"): 3}
-    assert size_in[("orders", "false")] == size_out[("orders", "packers", "false", "false")]
+    assert counted_out == {("orders", "packers", "false"): 3}
+    assert size_in[("orders", "false")] == size_out[("orders", "packers", "false")]
     assert stored == {("local", "disk"): size_in[("orders", "false")]}
 
 
@@ -62,7 +76,7 @@ async def test_lag_is_what_a_group_has_not_committed(tmp_path: Path) -> None:
         commit(fixture, "orders", "readers", 5)
 
         lag = await gathered(fixture, "rocketmq_consumer_lag_messages")
-        latency = await gathered(fixture, "rocketmq_consumer_lag_latency")
+        latency = await gathered(fixture, "rocketmq_consumer_lag_latency_milliseconds")
 
     assert lag == {("orders", "packers", "false", "false"): 3, ("orders", "readers", "false", "false"): 0}
     assert latency[("orders", "readers", "false", "false")] == 0
@@ -76,9 +90,9 @@ async def test_connections_are_told_by_language_and_release(tmp_path: Path) -> N
         producers = await gathered(fixture, "rocketmq_producer_connections")
         consumers = await gathered(fixture, "rocketmq_consumer_connections")
 
-    ((language, version),) = producers
+    ((language, version, protocol),) = producers
     assert list(producers.values()) == [1]
-    assert consumers == {("packers", language, version, "push", "false"): 1}
+    assert consumers == {("packers", language, version, "push", protocol, "false"): 1}
     assert version == "v5_5_0"
 
 

@@ -6,7 +6,7 @@ Nothing is counted for it: what the broker's parts count anyway is read when som
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-from kerolox.broker.clients import Clients
+from kerolox.broker.clients import Channel, Clients
 from kerolox.broker.configuration import Settings
 from kerolox.broker.groups import GroupTable, is_system_group
 from kerolox.broker.offsets import ConsumerOffsets
@@ -25,7 +25,9 @@ from kerolox.store.store import Store
 from kerolox.store.timer.timer import Timer
 
 _TOPIC = ("topic", "is_system")
+_OUT = ("topic", "consumer_group", "is_system")
 _PAIR = ("topic", "consumer_group", "is_retry", "is_system")
+_STORE = ("storage_type", "storage_medium")
 _G, _C = Kind.GAUGE, Kind.COUNTER
 
 PERMISSION = Metric("rocketmq_broker_permission", _G, "What may be done here: 2 is write, 4 is read, 6 is both.")
@@ -33,37 +35,39 @@ TOPICS = Metric("rocketmq_topic_number", _G, "Topics of this broker.")
 GROUPS = Metric("rocketmq_consumer_group_number", _G, "Consumer groups that this broker knows of.")
 WATERMARK = Metric("rocketmq_processor_watermark", _G, "Requests under way, by what answers them.", ("processor",))
 MESSAGES_IN = Metric("rocketmq_messages_in_total", _C, "Messages that were stored.", _TOPIC)
-MESSAGES_OUT = Metric("rocketmq_messages_out_total", _C, "Messages that consumers were given.", _PAIR)
+MESSAGES_OUT = Metric("rocketmq_messages_out_total", _C, "Messages that consumers were given.", _OUT)
 BYTES_IN = Metric("rocketmq_throughput_in_total", _C, "Bytes of messages that were stored.", _TOPIC)
-BYTES_OUT = Metric("rocketmq_throughput_out_total", _C, "Bytes of messages that consumers were given.", _PAIR)
-PRODUCERS = Metric("rocketmq_producer_connections", _G, "Producers that are connected.", ("language", "version"))
+BYTES_OUT = Metric("rocketmq_throughput_out_total", _C, "Bytes of messages that consumers were given.", _OUT)
+PRODUCERS = Metric(
+    "rocketmq_producer_connections", _G, "Producers that are connected.", ("language", "version", "protocol_type")
+)
 CONSUMERS = Metric(
     "rocketmq_consumer_connections",
     _G,
     "Consumers that are connected.",
-    ("consumer_group", "language", "version", "consume_mode", "is_system"),
+    ("consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"),
 )
 LAG = Metric("rocketmq_consumer_lag_messages", _G, "Messages that a group has not consumed yet.", _PAIR)
 LAG_MILLIS = Metric(
-    "rocketmq_consumer_lag_latency", _G, "Milliseconds since the first of them was stored; 0 if there is none.", _PAIR
+    "rocketmq_consumer_lag_latency_milliseconds", _G, "Age of the first of them; 0 if there is none.", _PAIR
 )
 DEAD = Metric(
     "rocketmq_send_to_dlq_messages_total",
     _C,
     "Messages that went to dead letters, by the topic that they were consumed from.",
-    ("topic", "consumer_group", "is_system"),
+    _OUT,
 )
-STORED = Metric("rocketmq_storage_size", _G, "Bytes that the commit log holds.", ("storage_type", "storage_medium"))
-FLUSH_BEHIND = Metric("rocketmq_storage_flush_behind_bytes", _G, "Bytes of the log that are not durable yet.")
-DISPATCH_BEHIND = Metric("rocketmq_storage_dispatch_behind_bytes", _G, "Bytes of the log that no queue has yet.")
+STORED = Metric("rocketmq_storage_size_bytes", _G, "Bytes that the commit log holds.", _STORE)
+FLUSH_BEHIND = Metric("rocketmq_storage_flush_behind_bytes", _G, "Bytes of the log that are not durable yet.", _STORE)
+DISPATCH_BEHIND = Metric("rocketmq_storage_dispatch_behind_bytes", _G, "Bytes that no queue has yet.", _STORE)
 RESERVED = Metric(
-    "rocketmq_storage_message_reserve_time", _G, "Milliseconds since the oldest message of the log was stored."
+    "rocketmq_storage_message_reserve_time_milliseconds", _G, "Age of the oldest message of the log.", _STORE
 )
-TIMER_LAG = Metric("rocketmq_timer_enqueue_lag", _G, "Timer messages that have not been entered yet.")
+TIMER_LAG = Metric("rocketmq_timer_enqueue_lag", _G, "Timer messages that have not been entered yet.", _STORE)
 TIMER_MILLIS = Metric(
-    "rocketmq_timer_dequeue_latency", _G, "Milliseconds since the time up to which all are delivered."
+    "rocketmq_timer_dequeue_latency_milliseconds", _G, "Age of the time up to which all were delivered.", _STORE
 )
-TIMING = Metric("rocketmq_timing_messages", _G, "Messages that wait for their time.", ("topic",))
+TIMING = Metric("rocketmq_timing_messages", _G, "Messages that wait for their time.", ("topic", *_STORE))
 # Of our own.
 DISK_RATIO = Metric("kerolox_disk_used_ratio", _G, "How full the disk of the commit log is, from 0 to 1.")
 PUT_MILLIS = Metric(
@@ -87,6 +91,9 @@ _PROCESSORS = {
 }
 # And how it calls these (ConsumeType.getTypeCN).
 _MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
+# The only values that these labels have here.
+_PROTOCOL = "remoting"
+_LOCAL = ("local", "disk")
 _ITEMS_AT_ONCE = 500
 _QUEUES_AT_ONCE = 100
 
@@ -145,6 +152,9 @@ class BrokerMetrics:
             PERMISSION: self._settings.broker.broker_permission,
             TOPICS: len(self._topics.topics),
             GROUPS: len(self._groups.groups),
+        }
+        of_store: dict[Metric, float] = {
+            STORED: store.log.end_offset - store.log.first_offset,
             FLUSH_BEHIND: max(0, store.log.end_offset - store.flusher.durable_offset),
             DISPATCH_BEHIND: max(0, store.log.end_offset - store.dispatcher.offset),
             RESERVED: max(0, now - earliest) if earliest > 0 else 0,
@@ -153,34 +163,36 @@ class BrokerMetrics:
         }
         for metric, value in single.items():
             yield metric, [((), value)]
-        yield STORED, [(("local", "disk"), store.log.end_offset - store.log.first_offset)]
+        for metric, value in of_store.items():
+            yield metric, [(_LOCAL, value)]
         yield WATERMARK, [((_PROCESSORS.get(name, name),), lane.under_way) for name, lane in self._lanes.items()]
         latencies = self._statistics.latencies
         yield PUT_MILLIS, [((str(share),), latencies.percentile(share)) for share in (0.5, 0.99, 0.999)]
         counts = self._timer.metrics.counts.timing_count
-        timing = [((topic,), (topic,), float(metric.count)) for topic, metric in counts.items()]
-        yield TIMING, self._of_topics.gauges(timing, (OTHER,))
+        timing = [((topic,), (topic, *_LOCAL), float(metric.count)) for topic, metric in counts.items()]
+        yield TIMING, self._of_topics.gauges(timing, (OTHER, *_LOCAL))
 
     def _connections(self) -> Iterable[tuple[Metric, list[Sample]]]:
         producers: Counter[Labels] = Counter()
         for members in self._clients.producers.values():
-            producers.update((it.language.lower(), release_name(it.version).lower()) for it in members.values())
-        yield PRODUCERS, self._of_groups.gauges(((("", *key), key, n) for key, n in producers.items()), (OTHER, OTHER))
+            producers.update(_client(it) for it in members.values())
+        others: Labels = (OTHER, OTHER, _PROTOCOL)
+        yield PRODUCERS, self._of_groups.gauges(((("", *key), key, n) for key, n in producers.items()), others)
         consumers: Counter[Labels] = Counter()
         for name, group in self._clients.consumers.items():
             mode = _MODES.get(group.consume_type or "", OTHER)
+            is_system = _yes(is_system_group(name))
             for it in group.channels.values():
-                consumers[
-                    name, it.language.lower(), release_name(it.version).lower(), mode, _yes(is_system_group(name))
-                ] += 1
-        others = (OTHER, OTHER, OTHER, OTHER, "false")
+                language, version, protocol = _client(it)
+                consumers[name, language, version, mode, protocol, is_system] += 1
+        others = (OTHER, OTHER, OTHER, OTHER, _PROTOCOL, "false")
         yield CONSUMERS, self._of_groups.gauges(((key[:3], key, n) for key, n in consumers.items()), others)
 
     async def _traffic(self) -> AsyncIterator[tuple[Metric, list[Sample]]]:
         topics, pairs, dead = self._statistics.incoming, self._statistics.outgoing, self._statistics.dead
         by_topic = [((topic,), it) for topic, it in topics.items()]
         counted_in = await self._counted(by_topic, self._of_topics, self._topic_labels)
-        counted_out = await self._counted(list(pairs.items()), self._of_pairs, self._pair_labels)
+        counted_out = await self._counted(list(pairs.items()), self._of_pairs, self._out_labels)
         counted_dead = await self._counted(list(dead.items()), self._of_pairs, _dead_labels)
         for metric, (own, others), member in (
             (MESSAGES_IN, counted_in, "messages"),
@@ -210,6 +222,9 @@ class BrokerMetrics:
 
     def _topic_labels(self, topic: str) -> Labels:
         return topic, _yes(self._topics.is_system(topic))
+
+    def _out_labels(self, topic: str, group: str) -> Labels:
+        return topic, group, _yes(self._topics.is_system(topic) or is_system_group(group))
 
     def _pair_labels(self, topic: str, group: str) -> Labels:
         is_system = self._topics.is_system(topic) or is_system_group(group)
@@ -253,6 +268,10 @@ class BrokerMetrics:
             return self._disk.used_ratio(self._settings.store.commit_log_directory)
         except OSError:
             return -1.0
+
+
+def _client(channel: Channel) -> tuple[str, str, str]:
+    return channel.language.lower(), release_name(channel.version).lower(), _PROTOCOL
 
 
 def _dead_labels(topic: str, group: str) -> Labels:

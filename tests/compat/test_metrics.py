@@ -1,0 +1,22 @@
+"""What brokers tell Prometheus, under the same names as a broker of 5.5.0 that runs."""
+
+import pytest
+
+from kerolox.broker.metrics import METRICS
+from tests.apache.requirements import require_java
+from tests.golden import metrics
+from tests.golden.record_metrics import VERSION, recorded
+
+
+@pytest.mark.slow
+@pytest.mark.compat
+@pytest.mark.timeout(600)
+def test_what_java_tells_is_what_was_recorded() -> None:
+    require_java()
+    kept = metrics.load(VERSION)
+    shared = {metric.name for metric in METRICS} & kept.keys()
+
+    told = recorded()
+
+    assert shared
+    assert {name: told.get(name) for name in shared} == {name: kept[name] for name in shared}
