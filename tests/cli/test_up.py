@@ -85,6 +85,8 @@ def test_a_broker_process_that_dies_is_started_again(tmp_path: Path) -> None:
     with running(tmp_path, "--no-dashboard", "--brokers", "2") as (process, said):
         assert [line.split()[1] for line in said if line.startswith("  Broker")] == ["broker-a", "broker-b"]
         first = status(tmp_path)["brokers"][0]
+        bodies = [b"%02d" % number for number in range(20)]
+        send(status(tmp_path)["namesrv"], *bodies)
 
         os.kill(first["pid"], signal.SIGKILL)
         eventually(lambda: status(tmp_path)["brokers"][0]["restarts"] == 1)
@@ -95,6 +97,7 @@ def test_a_broker_process_that_dies_is_started_again(tmp_path: Path) -> None:
         assert told["brokers"][1]["restarts"] == 0
         with AdminClient(namesrv_addr=told["namesrv"]) as admin:
             assert sorted(admin.cluster.info().broker_addr_table) == ["broker-a", "broker-b"]
+        assert stored(told["namesrv"]) == bodies
         process.terminate()
         process.communicate(timeout=60)
 
