@@ -79,6 +79,8 @@ def test_a_warning_does_not_keep_it_from_being_ready(tmp_path: Path) -> None:
     assert begun.returncode == 0
     assert "brokerIP1=192.0.2.1 is no address of this machine" in begun.stdout
     assert "\nKerolox is ready after " in begun.stdout
+    # Clients are told where to go, not where it listens.
+    assert address(begun.stdout.splitlines(), "NameServer").startswith("192.0.2.1:")
 
 
 def test_a_broker_process_that_dies_is_started_again(tmp_path: Path) -> None:

@@ -6,6 +6,10 @@ from contextlib import AsyncExitStack
 
 from kerolox.broker import Broker, Settings
 from kerolox.namesrv import NameServer, NamesrvConfig
+from kerolox.remoting.address import format_address, parse_address
+
+# Where who listens everywhere is reached from the same machine.
+_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 class Cluster:
@@ -19,8 +23,9 @@ class Cluster:
 
     @property
     def namesrv_addr(self) -> str:
-        """What clients are configured with."""
-        return self.name_server.address
+        """What clients on this machine are configured with."""
+        host, port = parse_address(self.name_server.address)
+        return format_address((_LOOPBACKS.get(host, host), port))
 
     async def __aenter__(self) -> "Cluster":
         async with AsyncExitStack() as starting:

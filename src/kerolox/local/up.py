@@ -104,7 +104,7 @@ class Up:
         return services
 
     def _started(self) -> None:
-        self.state.namesrv = self._cluster.namesrv_addr
+        self.state.namesrv = self._reached(self._cluster.name_server.address)
         for broker in self._cluster.brokers:
             name = broker.settings.broker.broker_name
             self.state.brokers.append(BrokerState(name=name, address=broker.address, pid=os.getpid()))
@@ -140,7 +140,7 @@ class Up:
         port = options.broker_port + number * _PORTS_APART if options.broker_port else 0
         arguments = {
             "-c": self._file(name, _BROKER_FILE.format(name=name)),
-            "-n": self.state.namesrv,
+            "-n": self._cluster.namesrv_addr,
             "--bind": options.host,
             "--advertise": options.advertised,
             "--port": port,
@@ -164,7 +164,7 @@ class Up:
 
     def _has_metrics(self, listener: Service) -> None:
         assert isinstance(listener, MetricsListener)
-        self.state.metrics = listener.url
+        self.state.metrics = self._reached(listener.url)
 
     def _dashboard(self) -> Service:
         module = importlib.import_module(_DASHBOARD)
@@ -173,7 +173,7 @@ class Up:
         host = options.host if options.users_file is not None else "127.0.0.1"
         dashboard = module.Dashboard(
             module.DashboardOptions(
-                namesrv_addr=self.state.namesrv,
+                namesrv_addr=self._cluster.namesrv_addr,
                 host=host,
                 port=options.dashboard_port,
                 users_file=options.users_file,
@@ -183,7 +183,14 @@ class Up:
         return dashboard
 
     def _has_dashboard(self, dashboard: Any) -> None:
-        self.state.dashboard = dashboard.url
+        self.state.dashboard = self._reached(dashboard.url)
+
+    def _reached(self, address: str) -> str:
+        """Returns an address as others know it: who listens everywhere is reached where it says to be."""
+        advertised = f"[{self._options.advertised}]" if ":" in self._options.advertised else self._options.advertised
+        for everywhere in ("0.0.0.0", "[::]"):  # noqa: S104
+            address = address.replace(everywhere, advertised)
+        return address
 
     def _file(self, name: str, content: str) -> Path:
         """Returns the file with the settings of a server, which is made once and from then on the user's."""
