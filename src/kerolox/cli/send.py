@@ -122,7 +122,8 @@ async def _send(
 ) -> None:
     # What has an order is sent one by one: neither a large body, which is compressed first, nor a topic that is just
     # being made may have a message overtake another, and when one fails, none of those behind it has been sent.
-    gate = asyncio.Semaphore(_IN_FLIGHT_MAX if order_by is None else 1)
+    # Of others only the first goes alone: until the route is known and the broker connected, they would overtake it.
+    gate = asyncio.Semaphore(1)
     queue: MessageQueue | None = None
     begun = options.clock.monotonic()
     sent = 0
@@ -133,9 +134,10 @@ async def _send(
         result = await producer.send(message, queue=queue, order_by=order_by if queue is None else None)
         if order_by is not None:
             queue = result.queue
-        sent += 1
         # Not if it has failed, for then nothing more is to be sent.
-        gate.release()
+        for _ in range(_IN_FLIGHT_MAX if order_by is None and not sent else 1):
+            gate.release()
+        sent += 1
         if is_verbose:
             place = f"{result.queue.broker_name}/{result.queue.queue_id}@{result.queue_offset}"
             click.echo(f"{result.message_id} {place} {result.status.value}")
