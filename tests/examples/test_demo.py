@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 import sys
@@ -16,10 +15,13 @@ from tests.examples.test_examples import EXAMPLES, run
 
 pytest.importorskip("pyspark", reason="kerolox[spark] is not installed")
 
+from tests.spark.conftest import environment
+
 
 @pytest.mark.timeout(600)
 async def test_the_demo_ends_well_only_because_every_count_agrees(tmp_path: Path) -> None:
-    printed = "\n".join(await run("demo.py", may_complain=True, ORDERS="2000", TMPDIR=str(tmp_path), COLUMNS="120"))
+    environ = {**environment(), "ORDERS": "2000", "TMPDIR": str(tmp_path), "COLUMNS": "120"}
+    printed = "\n".join(await run("demo.py", with_spark=environ))
 
     assert "Every count agrees." in printed
     assert re.search(r"orders sent, each acknowledged\W+2,000\W+2,000", printed)
@@ -30,7 +32,7 @@ async def test_the_demo_ends_well_only_because_every_count_agrees(tmp_path: Path
 
 @pytest.mark.timeout(600)
 async def test_topics_are_summed_up_by_spark() -> None:
-    printed = await run("spark_read.py", may_complain=True)
+    printed = await run("spark_read.py", with_spark=environment())
 
     assert printed == ["25 orders are open, worth 1200.00", "75 orders are paid, worth 3750.00"]
 
@@ -39,8 +41,7 @@ async def test_topics_are_summed_up_by_spark() -> None:
 @pytest.mark.timeout(900)
 async def test_what_the_demo_leaves_up_can_be_looked_at(tmp_path: Path) -> None:
     environ = {
-        **os.environ,
-        "PYTHONPATH": str(EXAMPLES.parent / "src"),
+        **environment(),
         "KEEP": "1",
         "ORDERS": "200",
         "TMPDIR": str(tmp_path),

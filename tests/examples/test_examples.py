@@ -13,21 +13,21 @@ from kerolox.testing import Cluster
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-async def run(name: str, *arguments: str, may_complain: bool = False, **variables: str) -> list[str]:
+async def run(name: str, *arguments: str, with_spark: dict[str, str] | None = None) -> list[str]:
     """Returns what an example printed, which ended well and, unless Spark is in it, had nothing to complain about."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(EXAMPLES / name), *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent / "src"), **variables},
+        env=with_spark or {**os.environ, "PYTHONPATH": str(EXAMPLES.parent / "src")},
     )
     try:
-        printed, complaint = await asyncio.wait_for(process.communicate(), 500 if may_complain else 100)
+        printed, complaint = await asyncio.wait_for(process.communicate(), 500 if with_spark else 100)
     except BaseException:
         process.kill()
         await process.communicate()
         raise
-    assert (process.returncode, "" if may_complain else complaint.decode()) == (0, ""), (printed, complaint)
+    assert (process.returncode, "" if with_spark else complaint.decode()) == (0, ""), (printed, complaint)
     return printed.decode().splitlines()
 
 
