@@ -77,6 +77,13 @@ def test_letters_are_collected_once_and_chosen_ones_go_back_once(
     assert {row.properties["ORIGINAL_MSG_ID"] for row in back} <= {row.originMessageId for row in letters}
 
 
+def test_where_nothing_was_given_up_there_is_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    with Brokers(tmp_path / "cluster") as empty:
+        options = DeadLettersOptions(name_server=empty.namesrv_addr, output=str(tmp_path / "out"), resend=True)
+
+        assert dead_letters(spark, options).collect() == []
+
+
 def test_what_is_for_resending_needs_it() -> None:
     with pytest.raises(OptionError, match="where has no meaning without resend: give that too"):
         DeadLettersOptions(output="x", where="true")

@@ -10,7 +10,7 @@ import pytest
 
 from kerolox.spark.given import OptionError
 from kerolox.spark.pipelines import replay as module
-from kerolox.spark.pipelines.archive import read_archive
+from kerolox.spark.pipelines.archive import ArchiveOptions, archive, read_archive
 from kerolox.spark.pipelines.replay import Replayed, ReplayOptions, replay
 from kerolox.spark.pipelines.running import Run
 from kerolox.spark.repeats import drop_repeats
@@ -155,6 +155,24 @@ def test_a_checkpoint_is_of_one_replay(spark: SparkSession, cluster: Brokers, tm
     (tmp_path / "replay.json").write_text("[]")
     with pytest.raises(OptionError, match="is none of a replay: give another file"):
         replay(spark, options_of(cluster, tmp_path, "b"))
+
+
+def test_hours_and_days_are_those_of_utc_wherever_the_session_is(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    sent = cluster.fill(topic, 20)
+    path = str(tmp_path / "archive")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    try:
+        archive(spark, ArchiveOptions(name_server=cluster.namesrv_addr, output=path, topic=(topic,)))
+        done = replay(spark, options_of(cluster, tmp_path, f"{topic}-again"))
+        stored = read_archive(spark, path).selectExpr("unix_date(day) AS day", "unix_millis(storeTimestamp) AS at")
+        days = {(row.day, row.at // 86_400_000) for row in stored.collect()}
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    assert done.rows == len(sent)
+    assert all(day == right for day, right in days)
 
 
 def test_an_archive_reads_topics_that_look_like_numbers(spark: SparkSession, tmp_path: Path) -> None:

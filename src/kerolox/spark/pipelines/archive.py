@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Readers pass over names that begin so.
 _CHECKPOINT: Final = "_checkpoint"
 _COMPACT_EVERY: Final = 20
+# In UTC, wherever the session is: who reads the archive counts on it.
+_DAY: Final = "date_from_unix_date(CAST(floor(unix_millis(storeTimestamp) / 86400000) AS INT))"
 PARTITIONS: Final = ("topic", "day", "batch")
 
 
@@ -80,12 +82,12 @@ def _write(output: str, compactor: Compactor, frame: "DataFrame", batch: int) ->
 
     The messages of a batch are the same when it is repeated, and so are its folders.
     """
-    from pyspark.sql.functions import lit, to_date
+    from pyspark.sql.functions import expr, lit
 
     if batch and batch % _COMPACT_EVERY == 0:
         # Those before this one are noted as done, and will not be repeated.
         compactor.compact(before=batch)
-    dated = frame.withColumn("day", to_date("storeTimestamp")).withColumn("batch", lit(batch))
+    dated = frame.withColumn("day", expr(_DAY)).withColumn("batch", lit(batch))
     writer = dated.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
     writer.partitionBy(*PARTITIONS).parquet(output)
 

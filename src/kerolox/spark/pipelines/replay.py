@@ -138,9 +138,9 @@ def _chosen(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
 
 def _hours(rows: "DataFrame") -> list[tuple[int, int]]:
     """Returns the hours in which something was stored, in seconds since 1970, and how many messages that was."""
-    from pyspark.sql.functions import date_trunc, unix_timestamp
+    from pyspark.sql.functions import expr
 
-    hour = unix_timestamp(date_trunc("hour", "storeTimestamp")).alias("hour")
+    hour = expr("CAST(floor(unix_millis(storeTimestamp) / 3600000) * 3600 AS BIGINT)").alias("hour")
     return sorted((row["hour"], row["count"]) for row in rows.groupBy(hour).count().collect())
 
 
