@@ -1,0 +1,131 @@
+"""Tables written to topics of Apache's brokers: what the tasks of the sink send, read back as they stored it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kerolox.admin.sync import AdminClient
+from kerolox.spark.options import read_options
+from kerolox.spark.schema import columns
+from kerolox.spark.sink import Write, WriteOptions, Written
+from kerolox.spark.source import BatchReader
+from kerolox.spark.tasks import reading_of
+from kerolox.spark.writing import WriteFailed
+from tests.apache import VERSIONS, servers
+from tests.apache.requirements import require_java
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
+
+COUNT = 3000
+TOPICS = ("plain", "ordered", "repeated", "delayed", "first", "second")
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def namesrv_addr(request: pytest.FixtureRequest) -> Iterator[str]:
+    require_java()
+    with ExitStack() as stack:
+        address = stack.enter_context(servers.name_server(request.param)).address
+        for name in ("broker-a", "broker-b"):
+            stack.enter_context(servers.broker(request.param, address, name=name))
+        admin = stack.enter_context(AdminClient(namesrv_addr=address, timeout_seconds=30))
+        for topic in TOPICS:
+            admin.topics.create(topic, read_queues=2, write_queues=2)
+        yield address
+
+
+def _write(address: str, table: Mapping[str, list[Any]], *, scope: str = "test/0", **options: str) -> dict[str, int]:
+    """Writes as a task does: in batches of Spark's, of which several make one send or one several."""
+    batch = pa.RecordBatch.from_pydict(dict(table))
+    given = WriteOptions.of({"nameServer": address, "batchBytes": "20000", **options}, is_stream=False)
+    batches = [batch.slice(first, 500) for first in range(0, batch.num_rows, 500)]
+    written = Write(given, from_arrow_schema(batch.schema)).partition(iter(batches), scope)
+    assert isinstance(written, Written)
+    return written.counts
+
+
+def _read(address: str, topic: str) -> list[dict[str, Any]]:
+    """Returns the rows of a topic, queue by queue in the order of each."""
+    options = read_options({"nameServer": address, "subscribe": topic}, is_stream=False)
+    reader = BatchReader(reading_of(options, columns(include_properties=True)))
+    rows = [row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: (row["brokerName"], row["queueId"], row["queueOffset"]))
+
+
+def test_all_that_a_row_has_arrives_and_both_brokers_get_some(namesrv_addr: str) -> None:
+    table = {
+        "body": [b"%d" % number for number in range(COUNT)],
+        "keys": [f"k{number}" for number in range(COUNT)],
+        "tags": ["even" if number % 2 == 0 else "odd" for number in range(COUNT)],
+        "properties": pa.array([[("n", str(number))] for number in range(COUNT)], pa.map_(pa.string(), pa.string())),
+    }
+
+    assert _write(namesrv_addr, table, topic="plain") == {"plain": COUNT}
+
+    rows = _read(namesrv_addr, "plain")
+    assert sorted(int(row["body"]) for row in rows) == list(range(COUNT))
+    assert {row["brokerName"] for row in rows} == {"broker-a", "broker-b"}
+    for row in rows:
+        number = int(row["body"])
+        found = row["keys"], row["tags"], dict(row["properties"])["n"]
+        assert found == (f"k{number}", "even" if number % 2 == 0 else "odd", str(number))
+
+
+def test_rows_of_a_sharding_key_lie_in_one_queue_in_their_order(namesrv_addr: str) -> None:
+    table = {
+        "body": [b"%d" % number for number in range(COUNT)],
+        "shardingKey": [f"key-{number % 7}" for number in range(COUNT)],
+    }
+
+    _write(namesrv_addr, table, topic="ordered", batchBytes="2000")
+
+    queues = defaultdict(set)
+    numbers = defaultdict(list)
+    for row in _read(namesrv_addr, "ordered"):
+        key = int(row["body"]) % 7
+        queues[key].add((row["brokerName"], row["queueId"]))
+        numbers[key].append(int(row["body"]))
+    assert {key: len(places) for key, places in queues.items()} == dict.fromkeys(range(7), 1)
+    assert dict(numbers) == {key: list(range(key, COUNT, 7)) for key in range(7)}
+
+
+def test_what_is_written_again_has_the_same_unique_keys(namesrv_addr: str) -> None:
+    table = {"body": [b"%d" % number for number in range(100)]}
+
+    for _ in range(2):
+        _write(namesrv_addr, table, topic="repeated", scope="query/7/0")
+
+    keys = [row["msgId"] for row in _read(namesrv_addr, "repeated")]
+    assert (len(keys), len(set(keys))) == (200, 100)
+
+
+def test_rows_name_their_topics(namesrv_addr: str) -> None:
+    table = {
+        "topic": [("first", "second")[number % 2] for number in range(1000)],
+        "body": [b"%d" % number for number in range(1000)],
+    }
+
+    assert _write(namesrv_addr, table) == {"first": 500, "second": 500}
+
+    assert sorted(int(row["body"]) for row in _read(namesrv_addr, "second")) == list(range(1, 1000, 2))
+
+
+def test_a_delayed_row_is_not_there_before_its_time(namesrv_addr: str) -> None:
+    table = {"body": [b"later", b"now"], "delayLevel": pa.array([18, None], pa.int32())}
+
+    assert _write(namesrv_addr, table, topic="delayed") == {"delayed": 2}
+
+    assert [row["body"] for row in _read(namesrv_addr, "delayed")] == [b"now"]
+
+
+def test_a_row_that_is_refused_says_its_topic_and_the_reason(namesrv_addr: str) -> None:
+    table = {"body": [b"x" * (5 * 1024 * 1024)]}
+
+    with pytest.raises(WriteFailed, match=r"topic 'plain': .*MESSAGE_ILLEGAL, 13"):
+        _write(namesrv_addr, table, topic="plain", retryTimeout="1000")
