@@ -7,7 +7,7 @@ INSTALLED := .venv/installed
 # Tests that mostly wait for Spark, or for a browser.
 WIDE := $(wildcard tests/spark tests/examples tests/dashboard)
 # What `make bench` runs.
-PARTS ?= store namesrv broker client up
+PARTS ?= store namesrv broker client up spark
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -47,7 +47,7 @@ lint: $(INSTALLED) ## run ruff, mypy --strict and the import contracts
 fuzz: $(INSTALLED) ## throw two million damaged inputs at the codec
 	KEROLOX_FUZZ_CASES=2000000 $(BIN)/pytest tests/wire/test_fuzz.py --timeout=0 -q -s $(ARGS)
 
-bench: $(INSTALLED) ## measure the store, and compare NameServer, broker and client with others in one run (needs Java, Maven and a C compiler)
+bench: $(INSTALLED) ## measure the store, and compare NameServer, broker, client and Spark with others in one run (needs Java, Maven and a C compiler)
 	@for part in $(PARTS); do echo "python -m bench.$$part $(ARGS)"; $(BIN)/python -m bench.$$part $(ARGS) || exit 1; done
 
 chaos: $(INSTALLED) ## stop, starve and damage stores, kill Spark in mid-batch, and read back what was promised (uses strace)

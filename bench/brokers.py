@@ -25,8 +25,8 @@ def brokers(flush: str, held: contextlib.ExitStack) -> tuple[list[Contestant], d
     """Returns Kerolox' broker and Java's of each version, and by their names the NameServers they register with."""
     versions = [SERVER_VERSIONS[version] for version in VERSIONS]
     names = [KEROLOX, *(f"Apache {version}" for version in versions)]
-    namesrvs = {name: _name_server(held) for name in names}
-    contestants = [_ours(namesrvs[KEROLOX], flush)]
+    namesrvs = {name: name_server(held) for name in names}
+    contestants = [ours(namesrvs[KEROLOX], flush)]
     for version in versions:
         name = f"Apache {version}"
         contestants.append(_java(name, version, namesrvs[name], flush))
@@ -35,8 +35,8 @@ def brokers(flush: str, held: contextlib.ExitStack) -> tuple[list[Contestant], d
 
 def our_broker(flush: str, held: contextlib.ExitStack) -> tuple[Contestant, str]:
     """Returns Kerolox' broker alone, and the NameServer it registers with."""
-    namesrv = _name_server(held)
-    return _ours(namesrv, flush), namesrv
+    namesrv = name_server(held)
+    return ours(namesrv, flush), namesrv
 
 
 def java_cluster(held: contextlib.ExitStack) -> tuple[list[Process], int]:
@@ -47,17 +47,17 @@ def java_cluster(held: contextlib.ExitStack) -> tuple[list[Process], int]:
     """
     version = SERVER_VERSIONS["4.9.8"]
     port, broker_port = free_port(), free_port(*NEIGHBOURS)
-    name_server = next(each for each in name_servers() if each.name == NEWEST_4)
+    listening = next(each for each in name_servers() if each.name == NEWEST_4)
     contestant = _java(NEWEST_4, version, f"127.0.0.1:{port}", "ASYNC_FLUSH")
     processes = []
-    for each, at in ((name_server, port), (contestant, broker_port)):
+    for each, at in ((listening, port), (contestant, broker_port)):
         home = held.enter_context(temporary_home())
         processes.append(held.enter_context(running(each.command(home, at), home, f"127.0.0.1:{at}")))
         _wait_for_listener(port)
     return processes, port
 
 
-def _name_server(held: contextlib.ExitStack) -> str:
+def name_server(held: contextlib.ExitStack) -> str:
     port = free_port()
     home = held.enter_context(temporary_home())
     settings = {
@@ -100,9 +100,11 @@ def _settings(name: str, namesrv: str, home: Path, port: int, flush: str) -> dic
     }
 
 
-def _ours(namesrv: str, flush: str) -> Contestant:
+def ours(namesrv: str, flush: str, name: str = KEROLOX) -> Contestant:
+    """Returns Kerolox' broker, which registers under its name."""
+
     def command(home: Path, port: int) -> list[str]:
-        settings = _settings(KEROLOX, namesrv, home, port, flush)
+        settings = _settings(name, namesrv, home, port, flush)
         return [*_python("kerolox.cli.broker", "broker"), str(write_properties(home / "broker.conf", settings))]
 
     return Contestant(KEROLOX, command, NEIGHBOURS)

@@ -13,7 +13,7 @@ from rich.table import Table
 KEROLOX = "Kerolox"
 ABSENT = "–"
 # How the columns begin against which ours is held.
-_RIVALS = ("Apache", "plain", "C++", "one alone")
+_RIVALS = ("Apache", "plain", "C++", "one alone", "prebuilt", "Kafka", "Parquet", "broker path")
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,12 @@ def classpath(version: str) -> str:
     For a server ask with `SERVER_VERSIONS[version]`. Two processes may ask at once: each works in
     a directory of its own and the last rename wins.
     """
-    pom = _pom(version)
-    directory = cache_directory() / "apache" / version
+    return resolved(_pom(version), f"apache/{version}")
+
+
+def resolved(pom: str, name: str) -> str:
+    """Returns the class path that a project asks for, kept under this name in the cache; MavenError if it cannot be."""
+    directory = cache_directory() / name
     directory.mkdir(parents=True, exist_ok=True)
     stored = directory / f"classpath-{hashlib.sha256(pom.encode()).hexdigest()[:16]}.txt"
     if stored.exists():
@@ -69,8 +73,7 @@ def classpath(version: str) -> str:
         if _all_exist(jars):
             return jars
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        resolved = _resolve(pom, Path(scratch))
-        resolved.replace(stored)
+        _resolve(pom, Path(scratch)).replace(stored)
     return stored.read_text()
 
 

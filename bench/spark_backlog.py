@@ -1,0 +1,99 @@
+"""A long backlog of small messages, read by one task and by two: is none missing, and how large do workers grow?"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.spark_stage import Stage
+
+TOPIC = "backlog"
+_PAUSE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Seconds to write it and to read it by the number of tasks, and the most bytes a worker had meanwhile."""
+
+    rows: int
+    write_seconds: float
+    read_seconds: dict[int, float]
+    write_memory: int
+    read_memory: int
+
+
+def measure(stage: Stage, rows: int, say: Callable[[str], None]) -> Backlog:
+    say(f"backlog of {rows:,} messages: written")
+    stage.create(TOPIC)
+    bodies = stage.spark.range(0, rows, 1, 2).selectExpr("CAST(id AS STRING) AS body")
+    started = time.perf_counter()
+    with _largest_worker() as written:
+        bodies.write.format("rocketmq").options(nameServer=stage.namesrv, topic=TOPIC).mode("append").save()
+    write_seconds = time.perf_counter() - started
+    read_seconds = {}
+    with _largest_worker() as read:
+        for tasks in (1, 2):
+            say(f"backlog of {rows:,} messages: read by {tasks}")
+            started = time.perf_counter()
+            _check(stage, rows, tasks)
+            read_seconds[tasks] = time.perf_counter() - started
+    return Backlog(rows, write_seconds, read_seconds, written[0], read[0])
+
+
+def _check(stage: Stage, rows: int, tasks: int) -> None:
+    """Reads all of it; each number has to be there, and by their sum once."""
+    table = stage.spark.read.format("rocketmq").options(nameServer=stage.namesrv, subscribe=TOPIC).load()
+    numbers = table.coalesce(tasks).selectExpr("CAST(CAST(body AS STRING) AS BIGINT) AS number")
+    found = numbers.selectExpr("count(*)", "sum(number)", "sum(number * number % 1000003)").first()
+    assert found is not None
+    expected = stage.spark.range(rows).selectExpr("count(*)", "sum(id)", "sum(id * id % 1000003)").first()
+    if found != expected:
+        raise RuntimeError(f"of a backlog of {rows:,} messages came {found}, expected {expected}")
+
+
+@contextlib.contextmanager
+def _largest_worker() -> Iterator[list[int]]:
+    """The most bytes that a worker of Spark's was seen to hold, in a list of one."""
+    largest = [0]
+    is_over = threading.Event()
+    # What a process that is used again held before does not count.
+    for process in _workers():
+        with contextlib.suppress(OSError):
+            (process / "clear_refs").write_text("5")
+
+    def watch() -> None:
+        while not is_over.wait(_PAUSE_SECONDS):
+            largest[0] = max([largest[0], *map(_peak, _workers())])
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield largest
+    finally:
+        is_over.set()
+        watching.join()
+        largest[0] = max([largest[0], *map(_peak, _workers())])
+
+
+def _workers() -> list[Path]:
+    """Returns the processes that run Python for Spark."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (path / "cmdline").read_bytes().split(b"\0")
+            if b"pyspark.daemon" in command:
+                found.append(path)
+    return found
+
+
+def _peak(process: Path) -> int:
+    """Returns the most bytes that were resident; 0 if it has ended."""
+    with contextlib.suppress(OSError):
+        for line in (process / "status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0

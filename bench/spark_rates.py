@@ -1,0 +1,235 @@
+"""Rows per second from each source to nowhere and to Parquet, in batches and as streams; and into topics."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from bench.report import KEROLOX
+from bench.spark_arrow import NAME, save
+from bench.spark_stage import Stage
+from kerolox.spark.options import read_options
+from kerolox.spark.schema import columns
+from kerolox.spark.source import BatchReader
+from kerolox.spark.tasks import reading_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import DataStreamWriter
+
+ARROW, KAFKA, PARQUET = "prebuilt Arrow", "Kafka", "Parquet"
+BROKER_PATH = "broker path"
+TOPIC = "bench"
+BODY_SIZE = 1024
+# So many batches a stream has.
+BATCHES = 4
+KINDS = ("batch", "stream")
+TARGETS = ("noop", "parquet")
+
+Rates = dict[str, list[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A source of the same rows: as a table, and as a stream that is cut into batches."""
+
+    name: str
+    table: Callable[[], DataFrame]
+    stream: Callable[[], DataFrame]
+
+
+class Fill:
+    """The rows that all of them have: bodies of 1 KiB that no codec makes smaller by much."""
+
+    def __init__(self, stage: Stage, rows: int) -> None:
+        self._stage = stage
+        self.rows = rows
+        self._bodies = str(stage.directory / "bodies")
+
+    def make(self) -> None:
+        parts = ", ".join(f"sha2(concat(id, '-{number}'), 256)" for number in range(BODY_SIZE // 64))
+        ids = self._stage.spark.range(0, self.rows, 1, 2)
+        ids.selectExpr(f"CAST(concat({parts}) AS BINARY) AS body").write.parquet(self._bodies)
+
+    def to_topic(self, topic: str) -> float:
+        """Returns how many rows per second went to two brokers."""
+        self._stage.create(topic)
+        bodies = self._stage.spark.read.parquet(self._bodies)
+        writing = bodies.write.format("rocketmq").options(nameServer=self._stage.namesrv, topic=topic).mode("append")
+        rate = self.rows / _seconds(writing.save)
+        _check(f"topic {topic}", self._stage.stored(topic), self.rows)
+        return rate
+
+    def to_kafka(self, topic: str) -> float:
+        bodies = self._stage.spark.read.parquet(self._bodies).withColumnRenamed("body", "value")
+        writing = bodies.write.format("kafka").option("topic", topic)
+        writing = writing.option("kafka.bootstrap.servers", str(self._stage.kafka))
+        return self.rows / _seconds(writing.save)
+
+    def to_parquet(self, path: Path) -> None:
+        """Writes the rows as the topic has them, in twice as many files as a stream has batches."""
+        table = topic_side(self._stage, self.rows).table().repartition(2 * BATCHES)
+        table.write.parquet(str(path))
+
+
+def sides(stage: Stage, rows: int) -> list[Side]:
+    """Returns ours and those it is held beside; the topic, and Kafka's, must have been filled."""
+    ours = topic_side(stage, rows)
+    found = [ours, _arrow_side(stage, ours, rows)]
+    if stage.kafka is not None:
+        found.append(_kafka_side(stage, rows))
+    return [*found, _parquet_side(stage)]
+
+
+def topic_side(stage: Stage, rows: int) -> Side:
+    options = {"nameServer": stage.namesrv, "subscribe": TOPIC, "startingOffsets": "earliest"}
+    return Side(
+        KEROLOX,
+        lambda: stage.spark.read.format("rocketmq").options(**options).load(),
+        lambda: (
+            stage.spark.readStream.format("rocketmq").options(**options, maxOffsetsPerTrigger=rows // BATCHES).load()
+        ),
+    )
+
+
+def store_side(stage: Stage) -> DataFrame:
+    """Returns the rows as the files of both brokers have them."""
+    first, second = (
+        stage.spark.read.format("rocketmq-store").option("topics", TOPIC).load(str(store)) for store in stage.stores
+    )
+    return first.union(second)
+
+
+def _arrow_side(stage: Stage, ours: Side, rows: int) -> Side:
+    """A batch with our columns, of the size of ours."""
+    path = stage.directory / "prebuilt.arrow"
+    save(_first_batch(stage), path)
+    schema = ours.table().schema
+    options = {"path": str(path), "rows": rows, "rowsPerTrigger": rows // BATCHES}
+    return Side(
+        ARROW,
+        lambda: stage.spark.read.format(NAME).schema(schema).options(**options).load(),
+        lambda: stage.spark.readStream.format(NAME).schema(schema).options(**options).load(),
+    )
+
+
+def _first_batch(stage: Stage) -> pa.RecordBatch:
+    reader = BatchReader(
+        reading_of(read_options({"nameServer": stage.namesrv, "subscribe": TOPIC}, is_stream=False), columns())
+    )
+    reading = reader.read(reader.partitions()[0])
+    return next(reading)
+
+
+def _kafka_side(stage: Stage, rows: int) -> Side:
+    options = {"kafka.bootstrap.servers": str(stage.kafka), "subscribe": TOPIC, "startingOffsets": "earliest"}
+    return Side(
+        KAFKA,
+        lambda: stage.spark.read.format("kafka").options(**options).load(),
+        lambda: stage.spark.readStream.format("kafka").options(**options, maxOffsetsPerTrigger=rows // BATCHES).load(),
+    )
+
+
+def _parquet_side(stage: Stage) -> Side:
+    path = str(stage.directory / "rows")
+    return Side(
+        PARQUET,
+        lambda: stage.spark.read.parquet(path),
+        lambda: (
+            stage.spark.readStream.schema(stage.spark.read.parquet(path).schema)
+            .option("maxFilesPerTrigger", 2)
+            .parquet(path)
+        ),
+    )
+
+
+class Reads:
+    """Measures sides in turns, and sees each time that no row was missing where that can be seen."""
+
+    def __init__(self, stage: Stage, rows: int, say: Callable[[str], None]) -> None:
+        self._stage = stage
+        self._rows = rows
+        self._say = say
+
+    def compare(self, contestants: list[Side], rounds: int, *, is_warm: bool) -> dict[tuple[str, str], Rates]:
+        """Returns for each kind and target the rates of every side."""
+        found: dict[tuple[str, str], Rates] = {}
+        for kind in KINDS:
+            for target in TARGETS:
+                rates = found[kind, target] = {side.name: [] for side in contestants}
+                for number in range(0 if is_warm else -1, rounds):
+                    for side in contestants:
+                        self._say(f"{kind} to {target}: {side.name}")
+                        found_rates = self._rates(side, kind, target)
+                        # The first makes Java compile what it will need.
+                        if number >= 0:
+                            rates[side.name] += found_rates
+        return found
+
+    def store(self, rounds: int) -> Rates:
+        """Returns the rates of the brokers' files, read without them, and of what the brokers give."""
+        rates: Rates = {KEROLOX: [], BROKER_PATH: []}
+        topic = topic_side(self._stage, self._rows).table
+        _check("the store", store_side(self._stage).count(), self._rows)
+        for _ in range(rounds):
+            for name, table in ((KEROLOX, lambda: store_side(self._stage)), (BROKER_PATH, topic)):
+                self._say(f"rocketmq-store beside the brokers: {name}")
+                rates[name].append(self._rows / _seconds(lambda table=table: _to_noop(table())))
+        return rates
+
+    def _rates(self, side: Side, kind: str, target: str) -> list[float]:
+        """Returns the rate of one round; none if Kafka cannot go on."""
+        if side.name == KAFKA:
+            return self._stage.with_kafka(lambda: self._rate(side, kind, target))
+        return [self._rate(side, kind, target)]
+
+    def _rate(self, side: Side, kind: str, target: str) -> float:
+        output = self._stage.directory / "output"
+        if kind == "batch":
+            taken = _seconds(lambda: _batch(side.table(), target, output))
+        else:
+            taken = _seconds(lambda: self._stream(side, target, output))
+        if target == "parquet":
+            _check(f"{kind} to {target}: {side.name}", self._stage.spark.read.parquet(str(output)).count(), self._rows)
+            shutil.rmtree(output)
+        return self._rows / taken
+
+    def _stream(self, side: Side, target: str, output: Path) -> None:
+        checkpoint = self._stage.directory / "checkpoint"
+        writing: DataStreamWriter = side.stream().writeStream.format(target)
+        if target == "parquet":
+            writing = writing.option("path", str(output))
+        query = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        progress = query.recentProgress
+        shutil.rmtree(checkpoint)
+        _check(f"stream to {target}: {side.name}", sum(each.numInputRows for each in progress), self._rows)
+
+
+def _batch(table: DataFrame, target: str, output: Path) -> None:
+    if target == "parquet":
+        table.write.parquet(str(output))
+    else:
+        _to_noop(table)
+
+
+def _to_noop(table: DataFrame) -> None:
+    table.write.format("noop").mode("overwrite").save()
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def _check(what: str, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise RuntimeError(f"{what} has {found:,} rows instead of {wanted:,}")

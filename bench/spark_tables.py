@@ -1,0 +1,93 @@
+"""Spark's figures as tables, with the goal beside each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.report import KEROLOX, Goal, Row, Section, mebibytes, per_second, seconds
+from bench.spark_backlog import Backlog
+from bench.spark_rates import ARROW, BATCHES, BROKER_PATH, KAFKA, PARQUET, Rates
+
+_OF_ARROW = Goal(0.7, is_ratio=True, is_minimum=True, than="Arrow")
+_OF_KAFKA = Goal(1.0, is_ratio=True, is_minimum=True, than=KAFKA)
+_OF_BROKERS = Goal(3.0, is_ratio=True, is_minimum=True, than="brokers")
+_ROWS_WRITTEN = 100_000.0
+_GIB = 2**30
+_SCALING = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Written(Goal):
+    """So many rows per second, or so many times Kafka's; either will do."""
+
+    @property
+    def text(self) -> str:
+        return f"≥ {per_second(_ROWS_WRITTEN)} or {self.limit:g}x {KAFKA}"
+
+    def is_met(self, ours: float, others: Sequence[float]) -> bool:
+        return ours >= _ROWS_WRITTEN or any(ours >= self.limit * other for other in others)
+
+
+def reads(found: Mapping[tuple[str, str], Rates]) -> list[Section]:
+    """One table beside the ceiling of the API and Parquet, one beside Kafka."""
+    ceiling = Section("From a topic, 1 KiB bodies", (KEROLOX, ARROW, PARQUET), than=ARROW)
+    kafka = Section("From a topic, beside Kafka's source", (KEROLOX, KAFKA), than=KAFKA)
+    for (kind, target), rates in found.items():
+        label = f"{kind} to {target}: rows"
+        ceiling.rows.append(Row(label, rates, per_second, is_more_better=True, goal=_OF_ARROW, against=ARROW))
+        kafka.rows.append(Row(label, rates, per_second, is_more_better=True, goal=_OF_KAFKA, against=KAFKA))
+    ceiling.notes = [
+        f"{ARROW} is a source in Python that does nothing but hand over a batch with the same columns, made before: "
+        f"no source in Python can be faster. {PARQUET} has the same rows and columns. A stream has {BATCHES} batches.",
+    ]
+    kafka.notes = ["Kafka's rows have the columns of its source, the key is empty, and the value is the same body."]
+    return [ceiling, kafka]
+
+
+def writes(rates: Rates) -> Section:
+    section = Section("To a topic on two brokers, 1 KiB bodies", (KEROLOX, KAFKA), than=KAFKA)
+    goal = _Written(2.0, is_minimum=True)
+    section.rows = [Row("rows", rates, per_second, is_more_better=True, goal=goal, against=KAFKA)]
+    section.notes = ["Both read the bodies from Parquet, and have their defaults; Kafka's is one broker."]
+    return section
+
+
+def stores(rates: Rates) -> Section:
+    section = Section("The files of two brokers, read without them", (KEROLOX, BROKER_PATH), than=BROKER_PATH)
+    row = Row("rocketmq-store to noop: rows", rates, per_second, is_more_better=True, goal=_OF_BROKERS)
+    section.rows = [row]
+    section.notes = ["What it is held beside are the same rows, pulled from the brokers. Checksums are checked."]
+    return section
+
+
+def decoding(decoded: Sequence[float], pulled: Sequence[float]) -> Section:
+    section = Section("CPU of a Python worker for a record of 1 KiB", (KEROLOX,), than="goal")
+    section.rows = [
+        Row("to decode it to columns", {KEROLOX: decoded}, _microseconds, goal=Goal(1.5e-6, shown=_microseconds)),
+        Row("to receive it", {KEROLOX: pulled}, _microseconds),
+    ]
+    return section
+
+
+def backlog(found: Backlog) -> Section:
+    section = Section(f"A backlog of {found.rows:,} small messages", (KEROLOX, _ALONE), than=_ALONE)
+    one, two = found.read_seconds[1], found.read_seconds[2]
+    memory = Goal(float(_GIB), shown=mebibytes)
+    faster = Goal(_SCALING, is_ratio=True, than="one task")
+    section.rows = [
+        Row("seconds to read it with two tasks", {KEROLOX: [two], _ALONE: [one]}, seconds, goal=faster),
+        Row("rows read", {KEROLOX: [found.rows / two], _ALONE: [found.rows / one]}, per_second, is_more_better=True),
+        Row("largest worker while it is read", {KEROLOX: [float(found.read_memory)]}, mebibytes, goal=memory),
+        Row("rows written", {KEROLOX: [found.rows / found.write_seconds]}, per_second, is_more_better=True),
+        Row("largest worker while it is written", {KEROLOX: [float(found.write_memory)]}, mebibytes, goal=memory),
+    ]
+    section.notes = ["Count and sums of what was read were those of what was written."]
+    return section
+
+
+_ALONE = "one alone"
+
+
+def _microseconds(value: float) -> str:
+    return f"{value * 1e6:.2f} µs"
