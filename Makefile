@@ -9,6 +9,8 @@ WIDE := $(wildcard tests/spark tests/examples tests/dashboard)
 # What `make bench` runs.
 PARTS ?= store namesrv broker client up spark
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Else every process that a test, or Spark, starts would compile the modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo up test test-wide test-deep lint fuzz chaos bench compat clean
