@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from kerolox.message.sysflag import CompressionType
 from kerolox.spark.decoding import Batcher, Only, Origin, batches
 from kerolox.spark.schema import columns, wanted, wanted_columns
 from tests.message.examples import HELLO, V6, messages
+from tests.spark.conftest import environment
 
 ALL = wanted(columns(include_properties=True))
 LONG_RETRY = "%RETRY%" + "g" * 150
@@ -262,3 +265,23 @@ BARE = replace(HELLO, properties=b"")
 def rows(all_messages: list[Message], **options: Any) -> list[dict[str, Any]]:
     data = b"".join(encode(message) for message in all_messages)
     return [row for batch in batches([data], ALL, **options) for row in batch.to_pylist()]
+
+
+_FIRST_BATCH = """
+import sys
+from kerolox.spark.decoding import Only, Origin, batches
+from kerolox.spark.schema import columns, wanted
+record = bytes.fromhex(sys.argv[1])
+found = batches([record] * 3, wanted(columns()), origin=Origin("a"), only=Only(tags=frozenset({"TagA"})))
+print([batch.num_rows for batch in found], "pandas" in sys.modules)
+"""
+
+
+def test_a_worker_does_not_begin_with_an_import_of_pandas() -> None:
+    """Arrow imports it where it is installed, which takes as long as to read a hundred thousand messages."""
+    record = encode(replace(HELLO, properties=b"TAGS\x01TagA\x02KEYS\x01k\x02"))
+
+    command = [sys.executable, "-c", _FIRST_BATCH, record.hex()]
+    ran = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=100, check=False)
+
+    assert (ran.stdout, ran.stderr) == ("[3] False\n", "")

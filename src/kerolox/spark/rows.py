@@ -73,7 +73,7 @@ def batch_of(block: Block, wanted: Wanted, only: Only = EVERYTHING) -> pa.Record
         parts.append(rows.batch())
         places.append(rows.starts)
     order = np.argsort(np.concatenate(places), kind="stable")
-    arrays = [pa.concat_arrays(columns).take(pa.array(order)) for columns in zip(*parts, strict=True)]
+    arrays = [pa.concat_arrays(columns).take(texts.fixed(order, pa.int64())) for columns in zip(*parts, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted.arrow)
 
 
@@ -106,7 +106,7 @@ class _Rows:
         count = len(self._records)
         if not count:
             return pa.RecordBatch.from_arrays(
-                [pa.array([], field.type) for field in self._wanted.arrow], schema=self._wanted.arrow
+                [pa.nulls(0, field.type) for field in self._wanted.arrow], schema=self._wanted.arrow
             )
         # What is damaged is known once the bodies are.
         made = {name: _COLUMNS[name](self) for name in sorted(self._wanted.names, key=DAMAGE.__eq__)}
@@ -136,23 +136,23 @@ class _Rows:
         self._found = {}
 
     def _number(self, field: str, kind: type[np.signedinteger]) -> pa.Array:
-        return pa.array(self._records.heads[field].astype(kind))
+        return texts.fixed(self._records.heads[field].astype(kind), pa.from_numpy_dtype(kind))
 
     def _time(self, field: str) -> pa.Array:
         # What lies outside of the years that Spark knows comes from a clock that nobody set.
         millis = np.clip(self._records.heads[field].astype(np.int64), _MILLIS_MIN, _MILLIS_MAX)
-        return pa.array(millis * 1000, pa.timestamp("us", "UTC"))
+        return texts.fixed(millis * 1000, pa.timestamp("us", "UTC"))
 
     def _topics(self) -> pa.StringArray:
         records = self._records
         same = texts.the_same(self._buffer, records.topic_starts, records.topic_ends)
         if same is not None:
-            return pa.repeat(same, len(records))
+            return texts.repeated(same, len(records))
         return texts.text(texts.cut(self._data, records.topic_starts, records.topic_ends))
 
     def _broker_names(self) -> pa.StringArray:
-        broker_names = pa.array([origin.broker_name for origin in self._origins], pa.string())
-        return broker_names.take(pa.array(self._origin_numbers))
+        broker_names = texts.strings([origin.broker_name for origin in self._origins])
+        return broker_names.take(texts.fixed(self._origin_numbers, pa.int64()))
 
     def _message_ids(self) -> pa.StringArray:
         found = self._property("msgId")

@@ -1,7 +1,7 @@
 """Columns of variable length, cut out of a buffer without an object for each row."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,8 @@ _HEX_PAIRS: Final = np.frombuffer(b"".join(b"%02X" % octet for octet in range(25
 _host_texts: dict[bytes, str] = {}
 _HOSTS_MAX: Final = 65_536
 _BINARY: Final = pa.binary()
+_STRING: Final = pa.string()
+_LONG: Final = pa.int64()
 _SEPARATOR: Final = 2
 _WORD: Final = 8
 
@@ -34,20 +36,51 @@ def cut(
     """Returns what lies between each start and its end, null where it is missing; they must be in rising order."""
     count = len(starts)
     if not count:
-        return pa.array([], kind)
+        return pa.nulls(0, kind)
     # The wanted pieces and what lies between them, taken together, are all of the buffer: an array that needs no copy.
     bounds = np.empty(2 * count + 1, np.int32)
     bounds[0:-1:2] = starts
     bounds[1:-1:2] = ends
     bounds[-1] = ends[-1]
     pieces = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(bounds), buffer])
-    every_other = _numbers(2 * count)[::2]
-    return pieces.take(pa.array(every_other, mask=is_missing) if is_missing is not None else pa.array(every_other))
+    return pieces.take(fixed(_even_numbers(count), _LONG, is_missing))
 
 
 @functools.lru_cache(maxsize=4)
 def _numbers(count: int) -> Longs:
     return np.arange(count)
+
+
+@functools.lru_cache(maxsize=4)
+def _even_numbers(count: int) -> Longs:
+    return np.arange(0, 2 * count, 2)
+
+
+def fixed(values: Longs | npt.NDArray[np.int32], kind: pa.DataType, is_missing: Mask | None = None) -> pa.Array:
+    """Returns numbers as a column, null where they are missing.
+
+    `pa.array` would do the same, and import pandas first: half a second for each process that Spark begins.
+    """
+    present = None if is_missing is None else pa.py_buffer(np.packbits(~is_missing, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [present, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def strings(values: Sequence[str | None]) -> pa.StringArray:
+    """Returns a column of texts; without pandas, too."""
+    encoded = [b"" if value is None else value.encode() for value in values]
+    bounds = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    is_missing = np.array([value is None for value in values], np.bool_)
+    present = pa.py_buffer(np.packbits(~is_missing, bitorder="little")) if is_missing.any() else None
+    return pa.Array.from_buffers(
+        _STRING, len(encoded), [present, pa.py_buffer(bounds), pa.py_buffer(b"".join(encoded))]
+    )
+
+
+def repeated(value: str, count: int) -> pa.StringArray:
+    """Returns a column with the same text in each row."""
+    encoded = value.encode()
+    bounds = np.arange(count + 1, dtype=np.int32) * len(encoded)
+    return pa.Array.from_buffers(_STRING, count, [None, pa.py_buffer(bounds), pa.py_buffer(encoded * count)])
 
 
 def the_same(buffer: bytes, starts: Longs, ends: Longs) -> str | None:
@@ -77,7 +110,7 @@ def found(properties: pa.BinaryArray, names: Mapping[str, str]) -> dict[str, pa.
     """Returns for each column the property of its name, null where there is none; agrees with `parse`."""
     count = len(properties)
     if not count:
-        return dict.fromkeys(names, pa.array([], pa.string()))
+        return dict.fromkeys(names, pa.nulls(0, pa.string()))
     _, offsets_buffer, data = properties.buffers()
     bounds = np.frombuffer(offsets_buffer, np.int32, count + 1, 4 * properties.offset).astype(np.int64)
     if bounds[0] == bounds[-1]:
@@ -180,8 +213,7 @@ def host_texts(packed: Heads) -> pa.StringArray:
         pa.binary(size), len(packed), [None, pa.py_buffer(np.ascontiguousarray(packed))]
     )
     encoded = column.dictionary_encode()
-    texts = pa.array([_host_text(host) for host in encoded.dictionary.to_pylist()], pa.string())
-    return texts.take(encoded.indices)
+    return strings([_host_text(host) for host in encoded.dictionary.to_pylist()]).take(encoded.indices)
 
 
 def _host_text(host: bytes) -> str:
@@ -199,5 +231,6 @@ def first_of(column: pa.StringArray, otherwise: pa.StringArray) -> pa.StringArra
 
 def is_one_of(column: pa.StringArray, wanted: Iterable[str]) -> Mask:
     """Returns which rows have one of these texts; a row without any has none."""
-    mask: Mask = pc.is_in(column, pa.array(sorted(wanted), pa.string())).to_numpy(zero_copy_only=False)
+    found = pc.is_in(column, strings(sorted(wanted))).cast(pa.uint8())
+    mask: Mask = np.frombuffer(found.buffers()[1], np.uint8, len(found), found.offset).astype(np.bool_)
     return mask
