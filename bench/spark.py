@@ -20,10 +20,10 @@ from bench.measure import machine, raise_file_limit
 from bench.page import replace_part
 from bench.report import KEROLOX, Report, Section
 from bench.spark_kafka import VERSION as KAFKA_VERSION
-from bench.spark_rates import KAFKA, TOPIC, Fill, Rates, Reads, sides
+from bench.spark_rates import JOBS, KAFKA, QUICK_JOBS, TOPIC, Fill, Rates, Reads, sides
 from bench.spark_stage import CORES, Stage, open_stage
 
-PARTS = ("reads", "writes", "store", "decoding", "backlog")
+PARTS = ("writes", "reads", "store", "decoding", "backlog")
 
 
 class SparkRun:
@@ -47,12 +47,6 @@ class SparkRun:
         self._say("rows to Kafka")
         self._stage.with_kafka(lambda: self._fill.to_kafka(TOPIC))
 
-    def reads(self) -> list[Section]:
-        self._say("rows to Parquet")
-        self._fill.to_parquet(self._stage.directory / "rows")
-        contestants = sides(self._stage, self._rows)
-        return tables.reads(self._reads.compare(contestants, self._rounds, is_warm=self._is_quick))
-
     def writes(self) -> list[Section]:
         rates: Rates = {KEROLOX: [], KAFKA: []}
         for number in range(self._rounds):
@@ -61,6 +55,13 @@ class SparkRun:
             self._say(f"rows to a topic: {KAFKA}")
             rates[KAFKA] += self._stage.with_kafka(lambda topic=f"{TOPIC}-{number}": self._fill.to_kafka(topic))  # type: ignore[misc]
         return [tables.writes(rates)]
+
+    def reads(self) -> list[Section]:
+        self._say("rows to Parquet")
+        self._fill.to_parquet(self._stage.directory / "rows")
+        contestants = sides(self._stage, self._rows)
+        jobs = QUICK_JOBS if self._is_quick else JOBS
+        return tables.reads(self._reads.compare(contestants, jobs, self._rounds, is_warm=self._is_quick))
 
     def store(self) -> list[Section]:
         return [tables.stores(self._reads.store(self._rounds))]
@@ -113,8 +114,8 @@ def main(
             run = SparkRun(stage, rows, rounds, say, is_quick=quick)
             run.fill()
             by_part: dict[str, Callable[[], list[Section]]] = {
-                "reads": run.reads,
                 "writes": run.writes,
+                "reads": run.reads,
                 "store": run.store,
                 "decoding": run.decoding,
                 "backlog": lambda: run.backlog(backlog),

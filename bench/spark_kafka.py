@@ -100,6 +100,8 @@ def kafka_broker() -> Iterator[str]:
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
+            # On two busy cores it may hear from itself late, and would then take itself for dead.
+            "broker.session.timeout.ms": "60000",
         }
         file = str(write_properties(home / "kafka.properties", settings))
         java = ["java", *JAVA_HEAP, "-cp", jars]

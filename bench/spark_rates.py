@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,8 @@ TOPIC = "bench"
 BODY_SIZE = 1024
 # So many batches a stream has.
 BATCHES = 4
-KINDS = ("batch", "stream")
-TARGETS = ("noop", "parquet")
+JOBS = (("batch", "noop"), ("batch", "parquet"), ("stream", "noop"), ("stream", "parquet"))
+QUICK_JOBS = (("batch", "noop"), ("stream", "parquet"))
 
 Rates = dict[str, list[float]]
 
@@ -158,19 +158,20 @@ class Reads:
         self._rows = rows
         self._say = say
 
-    def compare(self, contestants: list[Side], rounds: int, *, is_warm: bool) -> dict[tuple[str, str], Rates]:
+    def compare(
+        self, contestants: list[Side], jobs: Sequence[tuple[str, str]], rounds: int, *, is_warm: bool
+    ) -> dict[tuple[str, str], Rates]:
         """Returns for each kind and target the rates of every side."""
         found: dict[tuple[str, str], Rates] = {}
-        for kind in KINDS:
-            for target in TARGETS:
-                rates = found[kind, target] = {side.name: [] for side in contestants}
-                for number in range(0 if is_warm else -1, rounds):
-                    for side in contestants:
-                        self._say(f"{kind} to {target}: {side.name}")
-                        found_rates = self._rates(side, kind, target)
-                        # The first makes Java compile what it will need.
-                        if number >= 0:
-                            rates[side.name] += found_rates
+        for kind, target in jobs:
+            rates = found[kind, target] = {side.name: [] for side in contestants}
+            for number in range(0 if is_warm else -1, rounds):
+                for side in contestants:
+                    self._say(f"{kind} to {target}: {side.name}")
+                    measured = self._rates(side, kind, target)
+                    # The first makes Java compile what it will need.
+                    if number >= 0:
+                        rates[side.name] += measured
         return found
 
     def store(self, rounds: int) -> Rates:
