@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,14 +102,18 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     facts = machine()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    console, began = Console(stderr=True), time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="kerolox-bench-", dir=directory, ignore_cleanup_errors=True) as place,
-        Progress(*columns, console=Console(stderr=True), refresh_per_second=2, transient=True) as progress,
+        Progress(*columns, console=console, refresh_per_second=2, transient=True) as progress,
     ):
         task = progress.add_task("", total=None)
 
         def say(text: str) -> None:
             progress.update(task, description=text, refresh=True)
+            if not console.is_terminal:
+                # Who reads a log wants to see where the minutes go.
+                click.echo(f"{time.monotonic() - began:4.0f} s  {text}", err=True)
 
         with open_stage(Path(place), say, has_kafka=kafka) as stage:
             run = SparkRun(stage, rows, rounds, say, is_quick=quick)
