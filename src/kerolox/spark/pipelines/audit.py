@@ -45,7 +45,8 @@ def audit(spark: "SparkSession", options: AuditOptions, run: Run | None = None) 
     """Returns topic, group, produced, stored, consumed, waiting, lost and duplicated."""
     running = run or Run("audit")
     running.flow("audit")
-    since, until = moment(options.since), millis() if options.until is None else moment(options.until)
+    # What was stored in this very millisecond counts, too, if the end is now.
+    since, until = moment(options.since), millis() + 1 if options.until is None else moment(options.until)
     asked = _asked(options)
     if not asked.topics:
         return spark.createDataFrame([], _RESULT)
