@@ -106,11 +106,13 @@ class Brokers:
     def send(
         self, topic: str, *bodies: bytes, queue_id: int = 0, broker: str = "broker-a", **fields: Any
     ) -> list[bytes]:
-        """Puts messages into one queue, in their order."""
+        """Puts messages into one queue, in their order; on return the brokers' stores show them."""
         queue = MessageQueue(broker, queue_id, topic)
         for first in range(0, len(bodies), 500):
             messages = [Message(topic, body, **fields) for body in bodies[first : first + 500]]
             self._producer.send(messages, queue=queue)
+        # A broker answers before it enters what it took into queues and index: its next turn finds them there.
+        self.wait(asyncio.sleep(0))
         return list(bodies)
 
     def fill(self, topic: str, count: int, queues: int = 2, broker: str = "broker-a") -> list[bytes]:
