@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from kerolox.message import names, sysflag
-from kerolox.message.batch import Part
+from kerolox.message.batch import Part, encode
 from kerolox.message.compression import compress
 from kerolox.message.hosts import Host, pack
 from kerolox.message.ids import UniqueIds, offset_id
@@ -130,7 +130,7 @@ class Extender:
     async def _put_batch(self) -> None:
         messages = [self._message(self._text(20 + part), queue_id=1) for part in range(5)]
         parts = [Part(message.body, message.properties, message.flag) for message in messages]
-        draft = Drafts().batch(messages[0], parts)
+        draft = Drafts().batch(messages[0], encode(parts))
         appended, is_durable = await self._store.put(draft)
         assert is_durable
         for part, message in enumerate(messages):

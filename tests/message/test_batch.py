@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import struct
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from kerolox.message import batch
+from kerolox.message import batch, record, sysflag
 from kerolox.message.batch import Part
 from kerolox.message.errors import MessageIllegal, RecordError
+from kerolox.message.message import Message
 from tests.message.examples import int32
 
 HELLO = bytes.fromhex("00000025 00000000 00000000 00000000 00000005 68656C6C6F 000A 54414753015461674102")
+
+IPV4, IPV6 = bytes(range(8)), bytes(range(20))
 
 parts = st.lists(st.builds(Part, st.binary(max_size=40), st.binary(max_size=40), int32), max_size=5)
 
@@ -29,6 +34,29 @@ def test_a_batch_is_taken_apart_again(some: list[Part]) -> None:
         assert batch.decode(kind(batch.encode(some))) == some
 
 
+@given(parts, st.sampled_from((IPV4, IPV6)), st.sampled_from((IPV4, IPV6)), st.sampled_from(("t", "%DLQ%" + "t" * 200)))
+def test_parts_become_the_records_of_messages(
+    some: list[Part], born_host: bytes, store_host: bytes, topic: str
+) -> None:
+    shared = Message(topic, b"", b"of all", 3, 9, sysflag.COMPRESSED, 11, born_host, 0, store_host, 2)
+
+    records, starts, properties = batch.to_records(batch.encode(some), shared)
+
+    encoded = [
+        record.encode(replace(shared, body=part.body, properties=part.properties, flag=part.flag)) for part in some
+    ]
+    assert records == b"".join(encoded)
+    assert [*starts] == [*accumulate(map(len, encoded), initial=0)][:-1]
+    assert properties == [part.properties for part in some]
+
+
+@given(parts)
+def test_a_batch_is_short_if_it_has_so_few_parts(some: list[Part]) -> None:
+    data = batch.encode(some)
+
+    assert [batch.is_short(data, count) for count in range(7)] == [len(some) <= count for count in range(7)]
+
+
 def test_magic_and_checksum_are_not_read() -> None:
     assert batch.decode(HELLO[:4] + b"abcdefgh" + HELLO[12:]) == batch.decode(HELLO)
 
@@ -37,6 +65,8 @@ def test_magic_and_checksum_are_not_read() -> None:
 def test_a_batch_cut_anywhere_else_than_between_its_parts_is_refused(size: int) -> None:
     with pytest.raises(RecordError, match=f"part {size // len(HELLO)} of a batch is cut off"):
         batch.decode((HELLO + HELLO)[:size])
+    with pytest.raises(RecordError, match=f"part {size // len(HELLO)} of a batch is cut off"):
+        batch.to_records((HELLO + HELLO)[:size], Message("t", b""))
 
 
 @pytest.mark.parametrize("at", [0, 16, 25])
@@ -48,11 +78,15 @@ def test_a_length_that_lies_is_refused(at: int, number: int) -> None:
 
     with pytest.raises(RecordError, match="part 0 of a batch"):
         batch.decode(lying)
+    with pytest.raises(RecordError, match="part 0 of a batch"):
+        batch.to_records(bytes(lying), Message("t", b""))
+    assert batch.is_short(lying, 4)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_but_a_record_error(data: bytes) -> None:
     for sized in (data, struct.pack(">i", len(data) + 4) + data):
+        assert batch.is_short(sized, 1 + len(sized) // batch.PART_SIZE_MIN)
         try:
             batch.decode(sized)
         except RecordError:

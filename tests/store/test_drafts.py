@@ -4,6 +4,7 @@ import pytest
 
 from kerolox.message import hosts, sysflag
 from kerolox.message.batch import Part
+from kerolox.message.batch import encode as encode_parts
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.properties import mark, parse, remove, to_bytes
@@ -158,7 +159,7 @@ def test_a_batch_becomes_a_record_for_each_part() -> None:
     shared = message(b"of the request", WAIT="true", CLUSTER="c")
     parts = [Part(b"one", b"TAGS\x01a\x02", 1), Part(b"", b"DELAY\x015\x02", 2), Part(b"three")]
 
-    draft = DRAFTS.batch(shared, parts)
+    draft = DRAFTS.batch(shared, encode_parts(parts))
 
     stored = decode_all(draft.records)
     assert [(one.body, one.properties, one.flag) for one in stored] == [
@@ -186,20 +187,20 @@ def test_a_batch_becomes_a_record_for_each_part() -> None:
 )
 def test_what_a_batch_cannot_be_is_refused(shared: Message, reason: str) -> None:
     with pytest.raises(MessageIllegal, match=reason):
-        DRAFTS.batch(shared, [Part(b"one")])
+        DRAFTS.batch(shared, encode_parts([Part(b"one")]))
 
 
 def test_a_batch_may_say_that_it_is_not_delayed() -> None:
-    assert len(DRAFTS.batch(message(DELAY="0"), [Part(b"one")]).starts) == 1
+    assert len(DRAFTS.batch(message(DELAY="0"), encode_parts([Part(b"one")])).starts) == 1
 
 
 def test_a_batch_has_at_least_one_message_and_is_not_larger_than_one() -> None:
     with pytest.raises(MessageIllegal, match="without messages"):
-        DRAFTS.batch(message(), [])
+        DRAFTS.batch(message(), b"")
     drafts = Drafts(body_size_max=64)
-    assert len(drafts.batch(message(), [Part(b"x" * 10), Part(b"x" * 10)]).starts) == 2
+    assert len(drafts.batch(message(), encode_parts([Part(b"x" * 10), Part(b"x" * 10)])).starts) == 2
     with pytest.raises(MessageIllegal, match="batch of 65 bytes, at most 64"):
-        drafts.batch(message(), [Part(b"x" * 10), Part(b"x" * 11)])
+        drafts.batch(message(), encode_parts([Part(b"x" * 10), Part(b"x" * 11)]))
 
 
 # Java
@@ -230,7 +231,7 @@ def test_a_batch_becomes_the_records_of_5_5() -> None:
         stored = [decode(record) for record in kept]
         shared = stored[0]
 
-        draft = DRAFTS.batch(shared, [Part(one.body, one.properties, one.flag) for one in stored])
+        draft = DRAFTS.batch(shared, encode_parts(Part(one.body, one.properties, one.flag) for one in stored))
 
         for at, one in zip(draft.starts, stored, strict=True):
             stamp(draft.records, one.queue_offset, one.physical_offset, one.store_timestamp, at)
@@ -294,7 +295,7 @@ def test_a_batch_says_of_each_part_what_it_is_found_by() -> None:
         Part(b"b", to_bytes({"UNIQ_KEY": "u2", "KEYS": "k"})),
     ]
 
-    draft = DRAFTS.batch(message(), parts)
+    draft = DRAFTS.batch(message(), encode_parts(parts))
 
     assert draft.parts == [([b"u1", b"T#red"], tags_code(b"red")), ([b"u2", b"k"], 0)]
-    assert DRAFTS.batch(message(), [*parts, Part(b"c")]).parts is None
+    assert DRAFTS.batch(message(), encode_parts([*parts, Part(b"c")])).parts is None

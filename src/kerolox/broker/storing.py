@@ -1,12 +1,11 @@
 """How messages reach the store, and what senders are told when they do not."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from kerolox.broker.errors import ServiceNotAvailable
 from kerolox.errors import AnswerError, ConfigurationError, SystemBusy, SystemFailure
 from kerolox.message import hosts
-from kerolox.message.batch import Part
 from kerolox.message.errors import MessageIllegal, RecordError
 from kerolox.message.hosts import NOWHERE, Host
 from kerolox.message.message import Message
@@ -49,10 +48,6 @@ class Storing:
             return self.drafts.one(message)
         except (TimerIllegal, TimerRefused) as error:
             raise refusal(error) from error
-
-    def batch(self, shared: Message, parts: Sequence[Part]) -> Draft:
-        """Returns what is stored of a batch; AnswerError if nothing can be."""
-        return self.drafts.batch(shared, parts)
 
     def submit(self, draft: Draft, sender: Sender) -> None:
         """Has a draft stored; the sender is told the place, or why there is none."""

@@ -6,12 +6,14 @@ int32  flag
 """
 
 import struct
+import zlib
 from collections.abc import Iterable
 
 import msgspec
 
 from kerolox.message.errors import MessageIllegal, RecordError
-from kerolox.message.record import PROPERTIES_SIZE_MAX, Buffer
+from kerolox.message.message import CRC_MASK, Message
+from kerolox.message.record import PROPERTIES_SIZE_MAX, Buffer, shared_head
 
 _HEAD = struct.Struct(">I8xii")
 _SHORT = struct.Struct(">h")
@@ -46,19 +48,60 @@ def decode(data: Buffer) -> list[Part]:
     parts: list[Part] = []
     at, end = 0, len(data)
     while at < end:
-        if end - at < PART_SIZE_MIN:
-            raise RecordError(f"part {len(parts)} of a batch is cut off: {end - at} bytes, at least 22 needed")
-        size, flag, body_size = _HEAD.unpack_from(data, at)
-        body_start = at + _HEAD.size
-        body_end = body_start + body_size
-        stop = at + size
-        if size > end - at:
-            raise RecordError(f"part {len(parts)} of a batch is cut off: {end - at} of {size} bytes")
-        if body_size < 0 or body_end + 2 > stop:
-            raise RecordError(f"part {len(parts)} of a batch has a body of {body_size} bytes in {size}")
-        (properties_size,) = _SHORT.unpack_from(data, body_end)
-        if body_end + 2 + properties_size != stop:
-            raise RecordError(f"part {len(parts)} of a batch has properties of {properties_size} bytes in {size}")
-        parts.append(Part(bytes(data[body_start:body_end]), bytes(data[body_end + 2 : stop]), flag))
+        flag, body_end, stop = _part(data, at, end, len(parts))
+        parts.append(Part(bytes(data[at + _HEAD.size : body_end]), bytes(data[body_end + 2 : stop]), flag))
         at = stop
     return parts
+
+
+def is_short(data: bytes, parts_max: int) -> bool:
+    """Whether there are no more parts than that; what is no batch is short."""
+    at, end = 0, len(data) - PART_SIZE_MIN
+    for _ in range(parts_max):
+        if at > end:
+            return True
+        at += max(_HEAD.unpack_from(data, at)[0], PART_SIZE_MIN)
+    return at >= len(data)
+
+
+def to_records(data: bytes, shared: Message) -> tuple[bytearray, tuple[int, ...], list[bytes]]:
+    """Returns the records of all parts, where each of them begins, and the properties of each.
+
+    All but body, flag and properties is that of the `shared` message. RecordError where `decode` would.
+    """
+    head, magic, between, topic = shared_head(shared)
+    queue_id, crc32, pack = shared.queue_id, zlib.crc32, head.pack
+    more = head.size + len(topic) - _HEAD.size
+    pieces: list[bytes] = []
+    starts: list[int] = []
+    properties: list[bytes] = []
+    at, start, end = 0, 0, len(data)
+    while at < end:
+        flag, body_end, stop = _part(data, at, end, len(starts))
+        body = data[at + _HEAD.size : body_end]
+        size = stop - at + more
+        packed = pack(size, magic, crc32(body) & CRC_MASK, queue_id, flag, between, len(body))
+        # The properties have their length before them, here and there.
+        pieces += (packed, body, topic, data[body_end:stop])
+        starts.append(start)
+        properties.append(data[body_end + 2 : stop])
+        at = stop
+        start += size
+    return bytearray().join(pieces), tuple(starts), properties
+
+
+def _part(data: Buffer, at: int, end: int, number: int) -> tuple[int, int, int]:
+    """Returns a part's flag, where its body ends, and where the part does."""
+    if end - at < PART_SIZE_MIN:
+        raise RecordError(f"part {number} of a batch is cut off: {end - at} bytes, at least 22 needed")
+    size, flag, body_size = _HEAD.unpack_from(data, at)
+    body_end = at + _HEAD.size + body_size
+    stop = at + size
+    if size > end - at:
+        raise RecordError(f"part {number} of a batch is cut off: {end - at} of {size} bytes")
+    if body_size < 0 or body_end + 2 > stop:
+        raise RecordError(f"part {number} of a batch has a body of {body_size} bytes in {size}")
+    (properties_size,) = _SHORT.unpack_from(data, body_end)
+    if body_end + 2 + properties_size != stop:
+        raise RecordError(f"part {number} of a batch has properties of {properties_size} bytes in {size}")
+    return flag, body_end, stop

@@ -52,6 +52,8 @@ _STORE_TIMESTAMP_AT_V6: Final = 68
 
 # All up to the body, by the two bits of sysFlag: both hosts IPv4, born host IPv6, store host IPv6, both IPv6.
 _HEADS = tuple(struct.Struct(f">IIIiiqqiq{born}sq{store}siqi") for born, store in ((8, 8), (20, 8), (8, 20), (20, 20)))
+# The same with all that lies between the flag and the size of the body in one piece.
+_SHARED_HEADS = tuple(struct.Struct(f">IIIii{head.size - 24}si") for head in _HEADS)
 
 
 def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
@@ -123,6 +125,23 @@ def encode_all(topic: str, store_host: bytes, rows: Iterable[Row]) -> list[bytea
         )
         records.append(join((packed, body, packed_topic, short(properties_size), properties)))
     return records
+
+
+def shared_head(message: Message) -> tuple[struct.Struct, int, bytes, bytes]:
+    """Returns how to pack the heads of records that share all but flag, body and properties with a message.
+
+    The head takes size, magic, CRC, queue id, flag, what lies between, and the size of the body. What is returned are
+    the head, the magic, what lies between, and what follows the body: the topic.
+    """
+    magic, topic = _packed_topic(message.topic)
+    born_host, store_host = message.born_host, message.store_host
+    hosts = (len(born_host) != IPV4_HOST_SIZE) | (len(store_host) != IPV4_HOST_SIZE) << 1
+    sys_flag = message.sys_flag & ~sysflag.HOSTS_MASK | hosts << 4
+    times = message.reconsume_times
+    packed = _HEADS[hosts].pack(
+        0, 0, 0, 0, 0, 0, 0, sys_flag, message.born_timestamp, born_host, 0, store_host, times, 0, 0
+    )
+    return _SHARED_HEADS[hosts], magic, packed[_QUEUE_OFFSET_AT:-4], topic
 
 
 @functools.lru_cache(maxsize=8192)

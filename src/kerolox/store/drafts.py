@@ -1,11 +1,10 @@
 """From a message as a producer sent it to what the commit log appends."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 from typing import TypeAlias
 
 from kerolox.message import names, sysflag
-from kerolox.message.batch import PART_SIZE_MIN, Part
+from kerolox.message.batch import to_records
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.peek import KEYS_MARK, TAGS_MARK, UNIQ_KEY_MARK
@@ -84,35 +83,26 @@ class Drafts:
             drafts.append(Draft(topic, row[0], record, _FIRST, True, True, keys_found, traits.tags_code))
         return drafts
 
-    def batch(self, shared: Message, parts: Sequence[Part]) -> Draft:
+    def batch(self, shared: Message, body: bytes) -> Draft:
         """Returns a draft with a record for each part; all but body, flag and properties is of the `shared` message.
 
         As in 5.x, properties of the request itself are not stored (4.9 adds them to those of each part), and a level
-        in a part's own properties has no effect.
+        in a part's own properties has no effect. RecordError if the body is no batch.
         """
-        self._check_batch(shared, parts)
-        queue_id, sys_flag, born_host = shared.queue_id, shared.sys_flag, shared.born_host
-        born_timestamp, reconsume_times = shared.born_timestamp, shared.reconsume_times
-        rows = [
-            (queue_id, part.flag, sys_flag, born_timestamp, born_host, reconsume_times, part.body, part.properties)
-            for part in parts
-        ]
-        records = encode_all(shared.topic, shared.store_host, rows)
-        starts = tuple(accumulate(map(len, records[:-1]), initial=0))
-        draft = Draft(shared.topic, queue_id, bytearray().join(records), starts, True, _is_awaited(shared.properties))
-        found = [self.properties.read(part.properties) for part in parts]
-        plain = [each for each in found if each is not None]
-        if len(plain) == len(found):
+        self._check_batch(shared, body)
+        records, starts, properties = to_records(body, shared)
+        draft = Draft(shared.topic, shared.queue_id, records, starts, True, _is_awaited(shared.properties))
+        plain = [found for found in map(self.properties.read, properties) if found is not None]
+        if len(plain) == len(properties):
             draft.parts = [(index_keys(key, keys, traits.tag), traits.tags_code) for key, keys, traits in plain]
         return draft
 
-    def _check_batch(self, shared: Message, parts: Sequence[Part]) -> None:
+    def _check_batch(self, shared: Message, body: bytes) -> None:
         _check_inner_batch(shared)
-        if not parts:
+        if not body:
             raise MessageIllegal("a batch without messages")
-        size = sum([PART_SIZE_MIN + len(part.body) + len(part.properties) for part in parts])
-        if size > self.body_size_max:
-            raise MessageIllegal(f"batch of {size} bytes, at most {self.body_size_max} allowed")
+        if len(body) > self.body_size_max:
+            raise MessageIllegal(f"batch of {len(body)} bytes, at most {self.body_size_max} allowed")
         if sysflag.transaction_type(shared.sys_flag) != sysflag.NOT_TRANSACTION:
             raise MessageIllegal("a batch cannot be part of a transaction")
         text = find(shared.properties, DELAY_MARK)

@@ -23,8 +23,8 @@ from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
 
 _UNIQ_KEY = mark(names.UNIQ_KEY)
-# Larger batches are taken apart in a thread: one may hold a hundred thousand messages.
-_PLAIN_SIZE_MAX = 64 * 1024
+# Longer batches are taken apart in a thread: one may hold a hundred thousand messages.
+_SHORT_MAX = 1024
 
 
 class Batches:
@@ -41,7 +41,7 @@ class Batches:
 
     def send(self, request: Incoming[Any]) -> Answering[h.Sent]:
         topic = self._topics.topics.get(request.header.topic)
-        if topic is None or len(request.body) > _PLAIN_SIZE_MAX:
+        if topic is None or not batch.is_short(request.body, _SHORT_MAX):
             return self._send_slowly(request)
         try:
             self._lane.check()
@@ -94,7 +94,7 @@ class Batches:
 
     def _draft(self, shared: Message, body: bytes) -> Draft:
         try:
-            return self._storing.batch(shared, batch.decode(body))
+            return self._storing.drafts.batch(shared, body)
         except Exception as error:
             raise refusal(error) from error
 
