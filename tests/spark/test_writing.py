@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from kerolox.broker import Broker
-from kerolox.message.batch import Part
 from kerolox.message.message import Message as Record
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import decode_all
@@ -83,7 +82,7 @@ def test_a_topic_that_nobody_knows_is_named_with_the_reason(cluster: Brokers) ->
 
 def test_what_a_broker_refuses_is_named_with_its_reason(cluster: Brokers) -> None:
     cluster.create("large")
-    huge = Row("large", Part(b"x" * 5_000_000), None, False)
+    huge = ("large", b"x" * 5_000_000, b"", None, False)
 
     with pytest.raises(WriteFailed, match=r"topic 'large': .*4194304"):
         write(cluster, [huge])
@@ -138,14 +137,13 @@ class Watch(logging.Handler):
 
 def row(topic: str, number: int, key: str | None = None, **properties: str) -> Row:
     text = to_bytes({"UNIQ_KEY": f"{number:032X}", "number": str(number), **properties})
-    return Row(topic, Part(b"%d" % number, text), key, bool(properties))
+    return topic, b"%d" % number, text, key, bool(properties)
 
 
 def write(cluster: Brokers, rows: list[Row], **settings: float) -> dict[str, int]:
     deliveries = Deliveries(Connect(name_servers=cluster.namesrv_addr), Sends(group="tests", **settings))  # type: ignore[arg-type]
     try:
-        for one in rows:
-            deliveries.add(one)
+        deliveries.add(rows)
         deliveries.finish()
     finally:
         deliveries.close()

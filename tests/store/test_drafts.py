@@ -13,6 +13,7 @@ from kerolox.message.tags import tags_code
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.delay.delays import DELAY_MARK, HALF_TOPIC, SCHEDULE_TOPIC, diversion, parse_levels
 from kerolox.store.drafts import Drafts
+from kerolox.store.log.commit_log import Parts
 from tests.golden import records as golden
 
 LEVELS = parse_levels(StoreConfig().message_delay_level)
@@ -297,5 +298,7 @@ def test_a_batch_says_of_each_part_what_it_is_found_by() -> None:
 
     draft = DRAFTS.batch(message(), encode_parts(parts))
 
-    assert draft.parts == [([b"u1", b"T#red"], tags_code(b"red")), ([b"u2", b"k"], 0)]
+    first, second = draft.starts
+    keys, key_starts = [b"u1", b"T#red", b"u2", b"k"], [first, first, second, second]
+    assert draft.parts == Parts(keys, key_starts, [tags_code(b"red"), 0])
     assert DRAFTS.batch(message(), encode_parts([*parts, Part(b"c")])).parts is None

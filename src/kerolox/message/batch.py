@@ -31,16 +31,17 @@ class Part(msgspec.Struct, gc=False):
 def encode(parts: Iterable[Part]) -> bytes:
     pieces: list[bytes] = []
     for part in parts:
-        if len(part.properties) > PROPERTIES_SIZE_MAX:
-            raise MessageIllegal(f"properties of {len(part.properties)} bytes, at most {PROPERTIES_SIZE_MAX} allowed")
-        size = PART_SIZE_MIN + len(part.body) + len(part.properties)
-        pieces += (
-            _HEAD.pack(size, part.flag, len(part.body)),
-            part.body,
-            _SHORT.pack(len(part.properties)),
-            part.properties,
-        )
+        pieces += pieces_of(part.body, part.properties, part.flag)
     return b"".join(pieces)
+
+
+def pieces_of(body: bytes, properties: bytes, flag: int = 0) -> tuple[bytes, bytes, bytes, bytes]:
+    """Returns what is joined to a part, body and properties as they are; MessageIllegal where it would not fit."""
+    body_size, properties_size = len(body), len(properties)
+    if properties_size > PROPERTIES_SIZE_MAX:
+        raise MessageIllegal(f"properties of {properties_size} bytes, at most {PROPERTIES_SIZE_MAX} allowed")
+    head = _HEAD.pack(PART_SIZE_MIN + body_size + properties_size, flag, body_size)
+    return head, body, _SHORT.pack(properties_size), properties
 
 
 def decode(data: Buffer) -> list[Part]:

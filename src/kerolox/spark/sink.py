@@ -123,8 +123,7 @@ class Write:
         deliveries = Deliveries(options.connect, options.sends)
         try:
             for batch in batches:
-                for row in rows.of(batch):
-                    deliveries.add(row)
+                deliveries.add(rows.of(batch))
             deliveries.finish()
         finally:
             deliveries.close()

@@ -1,12 +1,12 @@
 """The columns of a table that is written to topics, and the messages its rows are."""
 
 import hashlib
+from binascii import hexlify
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
@@ -22,7 +22,6 @@ from pyspark.sql.types import (
 )
 
 from kerolox.message import names
-from kerolox.message.batch import Part
 from kerolox.spark.given import OptionError
 
 # What each column may be; several names for one thing are those that Kafka's users know.
@@ -49,14 +48,9 @@ class RowError(ValueError):
     """A row that no broker would take; the message says which, and why."""
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
-    """A message to be sent."""
-
-    topic: str
-    part: Part
-    sharding_key: str | None
-    # Brokers take no batches of what is delayed.
-    is_delayed: bool
+# A message to be sent: topic, body, properties, sharding key, and whether it is delayed. Brokers take no batches of
+# what is delayed.
+Row: TypeAlias = tuple[str, bytes, bytes, str | None, bool]
 
 
 @dataclass(frozen=True)
@@ -155,20 +149,15 @@ class Rows:
                     if value:
                         text += f"{self._checked(topic, name)}\x01{value}\x02"
                         parts += 1
-            if text.count("\x02") != parts or text.count("\x01") != parts:
+            if parts and (text.count("\x02") != parts or text.count("\x01") != parts):
                 raise self._wrong(topic, "keys, tags and properties hold neither 0x01 nor 0x02, which part them")
-            yield Row(
-                topic,
-                Part(data, self._with_key(topic, text, data)),
-                sharding_key,
-                delay is not None and delayed is not None,
-            )
+            yield topic, data, self._with_key(topic, text, data), sharding_key, delayed is not None
             self._number += 1
 
     def _with_key(self, topic: str, text: str, body: bytes) -> bytes:
+        properties = text.encode()
         hashed = self._base.copy()
-        hashed.update(f"{topic}\0{text}\0".encode())
-        hashed.update(body)
+        hashed.update(b"%b\0%b\0%b" % (topic.encode(), properties, body))
         seen = self._seen
         key = hashed.digest()[:_KEY_SIZE]
         while key in seen:
@@ -180,7 +169,7 @@ class Rows:
             self._generation += 1
             self._base = self._hash()
             seen.clear()
-        return f"{text}UNIQ_KEY\x01{key.hex().upper()}\x02".encode()
+        return b"%bUNIQ_KEY\x01%b\x02" % (properties, hexlify(key).upper())
 
     def _joined(self, topic: str, keys: Any) -> str:
         if isinstance(keys, str):

@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -21,7 +21,7 @@ from kerolox.client.producer.sending import Sender
 from kerolox.client.producer.settings import ProducerSettings
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, KeroloxError, RemotingError, TopicNotFound
-from kerolox.message.batch import PART_SIZE_MIN, Part, encode
+from kerolox.message.batch import PART_SIZE_MIN, pieces_of
 from kerolox.message.tags import java_hash
 from kerolox.spark.connecting import Connect, session_of
 from kerolox.spark.write_columns import Row
@@ -73,7 +73,9 @@ class _Lane:
     number: int | None
     turn: asyncio.Lock | None
     takes_no_batches: bool
-    parts: list[Part] = field(default_factory=list)
+    # What is joined to a batch, several for each message.
+    pieces: list[bytes] = field(default_factory=list)
+    count: int = 0
     size: int = 0
 
 
@@ -99,22 +101,24 @@ class Deliveries:
         self._failure: WriteFailed | None = None
         self.counts: Counter[str] = Counter()
 
-    def add(self, row: Row) -> None:
-        """Sends a message, sooner or later; WriteFailed if one that came before could not be sent."""
-        topic, part = row.topic, row.part
-        number = None if row.sharding_key is None else self._lane_number(topic, row.sharding_key)
-        lane = self._lanes.get((topic, number)) or self._lane(topic, number)
-        if row.is_delayed or lane.takes_no_batches:
-            # What came before goes before.
-            self._send(lane)
-            self.counts[topic] += 1
-            self._submit(_single(topic, part), lane)
-            return
-        size = PART_SIZE_MIN + len(part.body) + len(part.properties)
-        if lane.size + size > self._sends.batch_bytes:
-            self._send(lane)
-        lane.parts.append(part)
-        lane.size += size
+    def add(self, rows: Iterable[Row]) -> None:
+        """Sends messages, sooner or later; WriteFailed if one that came before could not be sent."""
+        lanes, size_max = self._lanes, self._sends.batch_bytes
+        for topic, body, properties, sharding_key, is_delayed in rows:
+            number = None if sharding_key is None else self._lane_number(topic, sharding_key)
+            lane = lanes.get((topic, number)) or self._lane(topic, number)
+            if is_delayed or lane.takes_no_batches:
+                # What came before goes before.
+                self._send(lane)
+                self.counts[topic] += 1
+                self._submit(_single(topic, body, properties), lane)
+                continue
+            size = PART_SIZE_MIN + len(body) + len(properties)
+            if lane.size + size > size_max:
+                self._send(lane)
+            lane.pieces += pieces_of(body, properties)
+            lane.count += 1
+            lane.size += size
 
     def finish(self) -> None:
         """Returns when brokers have all of it."""
@@ -151,14 +155,16 @@ class Deliveries:
         return await self._patiently(topic, find)
 
     def _send(self, lane: _Lane) -> None:
-        if not lane.parts:
+        pieces, count = lane.pieces, lane.count
+        if not count:
             return
-        parts, lane.parts, lane.size = lane.parts, [], 0
-        self.counts[lane.topic] += len(parts)
-        if len(parts) == 1:
-            out = _single(lane.topic, parts[0])
+        lane.pieces, lane.count, lane.size = [], 0, 0
+        self.counts[lane.topic] += count
+        if count == 1:
+            _, body, _, properties = pieces
+            out = _single(lane.topic, body, properties)
         else:
-            out = Outgoing(lane.topic, encode(parts), "", "", kind="batch", born_millis=_now_millis())
+            out = Outgoing(lane.topic, b"".join(pieces), "", "", kind="batch", born_millis=_now_millis())
         self._submit(out, lane)
 
     def _submit(self, out: Outgoing, lane: _Lane) -> None:
@@ -208,8 +214,8 @@ class Deliveries:
         return self._sends.retry_seconds if isinstance(cause, RemotingError | NoRoute) else 0.0
 
 
-def _single(topic: str, part: Part) -> Outgoing:
-    return Outgoing(topic, part.body, part.properties.decode(), "", born_millis=_now_millis())
+def _single(topic: str, body: bytes, properties: bytes) -> Outgoing:
+    return Outgoing(topic, body, properties.decode(), "", born_millis=_now_millis())
 
 
 def _pauses() -> Iterator[float]:

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import sub
 
 from kerolox.message import sysflag
 from kerolox.message.peek import Peek, peek, peek_run
@@ -121,7 +122,12 @@ class Dispatcher:
             if run is None:
                 run = runs[key] = place.queue_offset, []
             if parts is not None:
-                _enter_parts(draft, physical_offset, run[1], keyed)
+                starts = [physical_offset + start for start in draft.starts]
+                sizes = map(sub, (*starts[1:], offset), starts)
+                run[1].extend(zip(starts, sizes, parts.tags_codes, strict=True))
+                texts += parts.keys
+                topics += [topic] * len(parts.keys)
+                offsets += [physical_offset + start for start in parts.key_starts]
                 continue
             run[1].append((physical_offset, offset - physical_offset, draft.tags_code))
             if keys:
@@ -216,19 +222,6 @@ class Dispatcher:
         if level is None or level <= 0:
             return record.tags_code
         return due_timestamp(self._delay_levels, min(level, self._delay_level_max), record.store_timestamp)
-
-
-def _enter_parts(draft: Draft, physical_offset: int, entries: list[tuple[int, int, int]], keyed: Keyed) -> None:
-    """Does for the records of a batch what is done for one record."""
-    assert draft.parts is not None
-    for (keys, tags_code), start, end in zip(
-        draft.parts, draft.starts, (*draft.starts[1:], len(draft.records)), strict=True
-    ):
-        entries.append((physical_offset + start, end - start, tags_code))
-        count = len(keys)
-        keyed.texts += keys
-        keyed.topics += [draft.topic] * count
-        keyed.offsets += [physical_offset + start] * count
 
 
 def _keys(record: Peek) -> list[bytes]:

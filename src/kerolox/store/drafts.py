@@ -14,7 +14,7 @@ from kerolox.message.record import BODY_SIZE_MAX, Row, check_properties, encode,
 from kerolox.message.tags import tags_code
 from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, java_int
 from kerolox.store.keys.key_index import index_keys
-from kerolox.store.log.commit_log import Draft
+from kerolox.store.log.commit_log import Draft, Parts
 
 # Returns the message that is stored instead of the one that was sent: the same, if it is none of its business.
 Diversion: TypeAlias = Callable[[Message], Message]
@@ -92,10 +92,22 @@ class Drafts:
         self._check_batch(shared, body)
         records, starts, properties = to_records(body, shared)
         draft = Draft(shared.topic, shared.queue_id, records, starts, True, _is_awaited(shared.properties))
-        plain = [found for found in map(self.properties.read, properties) if found is not None]
-        if len(plain) == len(properties):
-            draft.parts = [(index_keys(key, keys, traits.tag), traits.tags_code) for key, keys, traits in plain]
+        draft.parts = self._parts(starts, properties)
         return draft
+
+    def _parts(self, starts: Sequence[int], properties: Sequence[bytes]) -> Parts | None:
+        """Returns what the records of a batch are found by; None if one of them wants a closer look."""
+        parts, read = Parts([], [], []), self.properties.read
+        for start, data in zip(starts, properties, strict=True):
+            found = read(data)
+            if found is None:
+                return None
+            unique_key, more, traits = found
+            parts.tags_codes.append(traits.tags_code)
+            keys_found = index_keys(unique_key, more, traits.tag) if more or traits.tag else (unique_key,)
+            parts.keys += keys_found
+            parts.key_starts += (start,) * len(keys_found)
+        return parts
 
     def _check_batch(self, shared: Message, body: bytes) -> None:
         _check_inner_batch(shared)

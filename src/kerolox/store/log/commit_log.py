@@ -11,6 +11,14 @@ from kerolox.store.log.segments import Removal, Segments, Sync
 from kerolox.store.seal import Marks
 
 
+class Parts(msgspec.Struct, gc=False):
+    """What the records of a batch are found by: all keys, where the record of each begins, and each record's tag."""
+
+    keys: list[bytes]
+    key_starts: list[int]
+    tags_codes: list[int]
+
+
 class Draft(msgspec.Struct, gc=False):
     """What is to be appended together: one record, or those of a batch. Its place in the log is not yet known."""
 
@@ -26,8 +34,8 @@ class Draft(msgspec.Struct, gc=False):
     # What its one record is found by, so that nobody has to read it again to know; None if that was not looked for.
     keys: list[bytes] | None = None
     tags_code: int = 0
-    # Both of each record of a batch.
-    parts: list[tuple[list[bytes], int]] | None = None
+    # The same for the records of a batch.
+    parts: Parts | None = None
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
