@@ -24,7 +24,7 @@ from bench.spark_kafka import VERSION as KAFKA_VERSION
 from bench.spark_rates import JOBS, KAFKA, QUICK_JOBS, TOPIC, Fill, Rates, Reads, sides
 from bench.spark_stage import CORES, Stage, open_stage
 
-PARTS = ("writes", "reads", "store", "decoding", "backlog")
+PARTS = ("reads", "store", "decoding", "writes", "backlog")
 
 
 class SparkRun:
@@ -48,15 +48,6 @@ class SparkRun:
         self._say("rows to Kafka")
         self._stage.with_kafka(lambda: self._fill.to_kafka(TOPIC))
 
-    def writes(self) -> list[Section]:
-        rates: Rates = {KEROLOX: [], KAFKA: []}
-        for number in range(self._rounds):
-            self._say(f"rows to a topic: {KEROLOX}")
-            rates[KEROLOX].append(self._fill.to_topic(f"{TOPIC}-{number}"))
-            self._say(f"rows to a topic: {KAFKA}")
-            rates[KAFKA] += self._stage.with_kafka(lambda topic=f"{TOPIC}-{number}": self._fill.to_kafka(topic))  # type: ignore[misc]
-        return [tables.writes(rates)]
-
     def reads(self) -> list[Section]:
         self._say("rows to Parquet")
         self._fill.to_parquet(self._stage.directory / "rows")
@@ -70,6 +61,15 @@ class SparkRun:
     def decoding(self) -> list[Section]:
         self._say("records to columns")
         return [tables.decoding(*spark_decoding.measure(self._stage, self._rounds))]
+
+    def writes(self) -> list[Section]:
+        rates: Rates = {KEROLOX: [], KAFKA: []}
+        for number in range(self._rounds):
+            self._say(f"rows to a topic: {KEROLOX}")
+            rates[KEROLOX].append(self._fill.to_topic(f"{TOPIC}-{number}"))
+            self._say(f"rows to a topic: {KAFKA}")
+            rates[KAFKA] += self._stage.with_kafka(lambda topic=f"{TOPIC}-{number}": self._fill.to_kafka(topic))  # type: ignore[misc]
+        return [tables.writes(rates)]
 
     def backlog(self, rows: int) -> list[Section]:
         return [tables.backlog(spark_backlog.measure(self._stage, rows, self._say))] if rows else []
@@ -119,10 +119,11 @@ def main(
             run = SparkRun(stage, rows, rounds, say, is_quick=quick)
             run.fill()
             by_part: dict[str, Callable[[], list[Section]]] = {
-                "writes": run.writes,
                 "reads": run.reads,
                 "store": run.store,
                 "decoding": run.decoding,
+                # After those, for the files of brokers hold what is written here, too.
+                "writes": run.writes,
                 "backlog": lambda: run.backlog(backlog),
             }
             sections = [each for part, measure in by_part.items() if not parts or part in parts for each in measure()]

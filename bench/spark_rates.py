@@ -68,6 +68,7 @@ class Fill:
         return rate
 
     def to_kafka(self, topic: str) -> float:
+        self._stage.create_on_kafka(topic)
         bodies = self._stage.spark.read.parquet(self._bodies).withColumnRenamed("body", "value")
         writing = bodies.write.format("kafka").option("topic", topic)
         writing = writing.option("kafka.bootstrap.servers", str(self._stage.kafka))
@@ -176,13 +177,15 @@ class Reads:
 
     def store(self, rounds: int) -> Rates:
         """Returns the rates of the brokers' files, read without them, and of what the brokers give."""
-        rates: Rates = {KEROLOX: [], BROKER_PATH: []}
-        topic = topic_side(self._stage, self._rows).table
+        rates: Rates = {KEROLOX: [], BROKER_PATH: [], ARROW: []}
+        ours = topic_side(self._stage, self._rows)
+        topic, ceiling = ours.table, _arrow_side(self._stage, ours, self._rows).table
         _check("the store", store_side(self._stage).count(), self._rows)
         for _ in range(rounds):
             self._say("rocketmq-store, beside what the brokers give")
             rates[KEROLOX].append(self._rows / _seconds(lambda: _to_noop(store_side(self._stage))))
             rates[BROKER_PATH].append(self._rows / _seconds(lambda: _to_noop(topic())))
+            rates[ARROW].append(self._rows / _seconds(lambda: _to_noop(ceiling())))
         return rates
 
     def _rates(self, side: Side, kind: str, target: str) -> list[float]:

@@ -8,11 +8,11 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.brokers import name_server, ours
 from bench.servers import started
-from bench.spark_kafka import kafka_broker, spark_jars
+from bench.spark_kafka import PARTITIONS, kafka_broker, spark_jars
 from kerolox.admin.sync import AdminClient
 from kerolox.spark import prepare, register
 from tests.apache.maven import MavenError
@@ -64,6 +64,20 @@ class Stage:
 
     def create(self, topic: str) -> None:
         self.admin.topics.create(topic, read_queues=QUEUES, write_queues=QUEUES)
+
+    def create_on_kafka(self, topic: str) -> None:
+        """The same there: one that is made as it is named may leave a producer without a leader for minutes."""
+        from pyspark import SparkContext
+
+        jvm: Any = SparkContext._jvm
+        settings = jvm.java.util.HashMap()
+        settings.put("bootstrap.servers", str(self.kafka))
+        admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+        try:
+            new = jvm.org.apache.kafka.clients.admin.NewTopic(topic, PARTITIONS, 1)
+            admin.createTopics(jvm.java.util.Collections.singletonList(new)).all().get()
+        finally:
+            admin.close()
 
     def stored(self, topic: str) -> int:
         """Returns how many messages the queues of a topic hold."""

@@ -1,15 +1,14 @@
 """Many records in bytes become Arrow batches, without an object for each message."""
 
-import struct
 from collections.abc import Iterable, Iterator
-from itertools import repeat
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from kerolox.message.errors import RecordError
-from kerolox.spark.fields import RECORD_SIZE_MIN, Longs
+from kerolox.message.record import size_and_magic
+from kerolox.spark.fields import RECORD_SIZE_MIN, Longs, walk
 from kerolox.spark.rows import ANYWHERE, EVERYTHING, Block, Only, Origin, batch_of
 from kerolox.spark.schema import Wanted
 
@@ -18,8 +17,6 @@ __all__ = ["ANYWHERE", "BYTES_MAX", "EVERYTHING", "ROWS_MAX", "Batcher", "Only",
 # What Spark carries at the least cost; with far smaller or larger batches a row costs it twice as much.
 ROWS_MAX: Final = 4096
 BYTES_MAX: Final = 8 * 1024 * 1024
-
-_unpack_size = struct.Struct(">I").unpack_from
 
 
 def batches(
@@ -81,10 +78,6 @@ class Batcher:
         buffer = b"".join(self._pieces)
         starts = np.concatenate(self._starts)
         ends = np.append(starts[1:], len(buffer))
-        short = ends - starts < RECORD_SIZE_MIN
-        if short.any():
-            at = int(short.argmax())
-            raise RecordError(f"record at {starts[at]} has a size of {ends[at] - starts[at]}, at least 91 needed")
         origins = list(dict.fromkeys(self._origins))
         numbers = {origin: number for number, origin in enumerate(origins)}
         origin_numbers = np.repeat([numbers[origin] for origin in self._origins], self._counts)
@@ -104,17 +97,14 @@ class Batcher:
 
 def _walk(chunk: bytes, at: int, rows_max: int, bytes_max: int) -> tuple[list[int], int]:
     """Returns where records begin, from `at` on, and where the last of them ends; at least one."""
-    found: list[int] = []
-    note = found.append
     stop = min(len(chunk), at + bytes_max)
-    try:
-        for _ in repeat(None, rows_max):
-            if at >= stop:
-                break
-            note(at)
-            at += _unpack_size(chunk, at)[0]
-    except struct.error:
-        raise RecordError(f"record at {at} is cut off: {len(chunk) - at} bytes, at least 91 needed") from None
-    if at > len(chunk):
-        raise RecordError(f"record at {found[-1]} is cut off: {len(chunk) - found[-1]} of {at - found[-1]} bytes")
-    return found, at
+    found, end = walk(chunk, at, stop, rows_max)
+    if end >= stop or len(found) == rows_max:
+        return found, end
+    left = len(chunk) - end
+    if left < RECORD_SIZE_MIN:
+        raise RecordError(f"record at {end} is cut off: {left} bytes, at least {RECORD_SIZE_MIN} needed")
+    size, _ = size_and_magic(chunk, end)
+    if size < RECORD_SIZE_MIN:
+        raise RecordError(f"record at {end} has a size of {size}, at least {RECORD_SIZE_MIN} needed")
+    raise RecordError(f"record at {end} is cut off: {left} of {size} bytes")

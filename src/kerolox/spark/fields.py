@@ -1,5 +1,6 @@
 """The fixed fields of many records at once, as arrays; nothing of a record is trusted before it was checked."""
 
+import struct
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -39,6 +40,9 @@ HEADS: Final = tuple(
 )
 # A head with two IPv4 hosts, the length of the topic and that of the properties.
 RECORD_SIZE_MIN: Final = HEADS[0].itemsize + 3
+# After so many records of one size more of them are looked for.
+_ALIKE_MIN: Final = 16
+_unpack_size = struct.Struct(">I").unpack_from
 
 
 @dataclass(slots=True)
@@ -78,6 +82,34 @@ class Fields:
             self.topic_ends[rows],
             self.ends[rows],
         )
+
+
+def walk(buffer: bytes, at: int, stop: int, rows_max: int) -> tuple[list[int], int]:
+    """Returns where records begin, from `at` on and before `stop`, as far as sizes tell; and where the last one ends.
+
+    It goes no further than the first that is not whole.
+    """
+    found: list[int] = []
+    end = len(buffer)
+    last = min(stop - 1, end - RECORD_SIZE_MIN)
+    known, times = 0, 0
+    while at <= last and len(found) < rows_max:
+        (size,) = _unpack_size(buffer, at)
+        if size < RECORD_SIZE_MIN or at + size > end:
+            break
+        found.append(at)
+        at += size
+        times = times + 1 if size == known else 0
+        known = size
+        if times == _ALIKE_MIN:
+            times = 0
+            count = min((end - at) // size, (last - at) // size + 1, rows_max - len(found))
+            if count > 0:
+                differ = np.ndarray((count,), ">u4", buffer, at, (size,)) != size
+                after = at + size * (int(differ.argmax()) if differ.any() else count)
+                found += range(at, after, size)
+                at = after
+    return found, at
 
 
 def host_kinds(buffer: bytes, starts: Longs) -> Bytes:

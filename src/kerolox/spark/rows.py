@@ -151,6 +151,8 @@ class _Rows:
         return texts.text(texts.cut(self._data, records.topic_starts, records.topic_ends))
 
     def _broker_names(self) -> pa.StringArray:
+        if len(self._origins) == 1 and (name := self._origins[0].broker_name) is not None:
+            return texts.repeated(name, len(self._records))
         broker_names = texts.strings([origin.broker_name for origin in self._origins])
         return broker_names.take(texts.fixed(self._origin_numbers, pa.int64()))
 

@@ -1,6 +1,5 @@
 """Reads ranges of a commit log: blocks of records that were verified, and what is damaged between them."""
 
-import struct
 import zlib
 from collections.abc import Iterator
 from typing import Final
@@ -10,7 +9,7 @@ import pyarrow as pa
 
 from kerolox.message.message import CRC_MASK
 from kerolox.message.peek import SECTOR_SIZE, Peek, is_torn
-from kerolox.spark.fields import RECORD_SIZE_MIN, Fields, Longs, Mask, NoRecord, fields, host_kinds
+from kerolox.spark.fields import Fields, Longs, Mask, NoRecord, fields, host_kinds, walk
 from kerolox.spark.rows import Block, Origin
 from kerolox.spark.store_ranges import LogRange
 from kerolox.spark.texts import cut, the_same
@@ -19,7 +18,6 @@ from kerolox.store.log.segments import Segments
 
 _CHUNK_SIZE: Final = 4 * 1024 * 1024
 _ROWS_MAX: Final = 4096
-_unpack_size = struct.Struct(">I").unpack_from
 
 
 def blocks(
@@ -34,7 +32,9 @@ def blocks(
     scan = Scan(log)
     while offset < place.end:
         data = log.read(offset, min(chunk_size, place.end - offset))
-        starts, ends = _walk(data)
+        found_starts, end = walk(data, 0, len(data), _ROWS_MAX)
+        bounds = np.array([*found_starts, end], np.int64)
+        starts, ends = bounds[:-1], bounds[1:]
         good = _good(data, starts, ends, offset, is_verified=is_verified)
         if good is not None:
             yield _block(data, good.starts, good.ends, origin, good)
@@ -57,20 +57,6 @@ def blocks(
 
 def _block(data: bytes, starts: Longs, ends: Longs, origin: Origin, known: Fields | None = None) -> Block:
     return Block(data, starts, ends, [origin], np.zeros(len(starts), np.int64), known)
-
-
-def _walk(data: bytes) -> tuple[Longs, Longs]:
-    """Returns where the records that are whole begin and end, as far as sizes tell."""
-    starts: list[int] = []
-    at, last = 0, len(data) - RECORD_SIZE_MIN
-    while at <= last and len(starts) < _ROWS_MAX:
-        size = _unpack_size(data, at)[0]
-        if size < RECORD_SIZE_MIN or at + size > len(data):
-            break
-        starts.append(at)
-        at += size
-    bounds = np.array([*starts, at], np.int64)
-    return bounds[:-1], bounds[1:]
 
 
 def _good(data: bytes, starts: Longs, ends: Longs, offset: int, *, is_verified: bool) -> Fields | None:

@@ -213,6 +213,8 @@ def host_texts(packed: Heads) -> pa.StringArray:
         pa.binary(size), len(packed), [None, pa.py_buffer(np.ascontiguousarray(packed))]
     )
     encoded = column.dictionary_encode()
+    if len(encoded.dictionary) == 1:
+        return repeated(_host_text(encoded.dictionary[0].as_py()), len(packed))
     return strings([_host_text(host) for host in encoded.dictionary.to_pylist()]).take(encoded.indices)
 
 
