@@ -76,8 +76,8 @@ class SparkRun:
 
 
 @click.command()
-@click.option("--rows", default=400_000, show_default=True, help="How many rows each job has.")
-@click.option("--rounds", default=3, show_default=True, help="How often each is measured, after one that warms up.")
+@click.option("--rows", default=1_000_000, show_default=True, help="How many rows each job has.")
+@click.option("--rounds", default=2, show_default=True, help="How often each is measured, after one that warms up.")
 @click.option("--backlog", default=10_000_000, show_default=True, help="How many small messages; 0: none.")
 @click.option("--kafka/--no-kafka", default=True, show_default=True, help="Whether Kafka takes part.")
 @click.option("--directory", type=Path, help="Where tables are written, instead of the system's temporary directory.")

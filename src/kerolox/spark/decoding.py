@@ -17,6 +17,8 @@ __all__ = ["ANYWHERE", "BYTES_MAX", "EVERYTHING", "ROWS_MAX", "Batcher", "Only",
 # What Spark carries at the least cost; with far smaller or larger batches a row costs it twice as much.
 ROWS_MAX: Final = 4096
 BYTES_MAX: Final = 8 * 1024 * 1024
+# With so many rows a batch is worth it, and waits for no more that would have to be copied to it.
+ROWS_MIN: Final = 1024
 
 
 def batches(
@@ -68,7 +70,7 @@ class Batcher:
             self._counts.append(len(found))
             self._rows += len(found)
             self._size += at - first
-            if self._rows >= self._rows_max or self._size >= self._bytes_max:
+            if self._rows >= min(ROWS_MIN, self._rows_max) or self._size >= self._bytes_max:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
