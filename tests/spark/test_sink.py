@@ -179,6 +179,7 @@ def test_partitions_that_failed_are_no_surprise(cluster: Brokers, caplog: pytest
         ({"nameserver": ""}, "option nameServer is empty"),
         ({"path": "orders"}, "option path is not known here: name the topic with option topic"),
         ({"topic": "no topic"}, "option topic: "),
+        ({"topic": "group of orders"}, "option topic: "),
         ({"producergroup": "no group"}, "option producerGroup: "),
         ({"batchbytes": "5000000"}, "option batchBytes is 5000000: brokers take at most 4194304"),
         ({"subscribe": "orders"}, "option subscribe is unknown"),

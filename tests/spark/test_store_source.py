@@ -8,11 +8,13 @@ import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import pyspark_rocketmq_store
 from kerolox.runtime.clock import ManualClock
+from kerolox.spark import store_source
 from kerolox.spark.given import OptionError
 from kerolox.spark.store_source import DamagedStore, RocketMQStore, StoreReader
 from kerolox.store.configuration import StoreConfig
@@ -95,6 +97,12 @@ def test_few_rows_of_many_blocks_are_put_together(root: Path) -> None:
     reader = reader_of(root, topics="a")
 
     assert next(len(list(reader.read(partition))) for partition in reader.partitions()) == 1
+
+
+def test_few_rows_with_many_bytes_are_enough() -> None:
+    large = pa.record_batch({"body": [bytes(3_000_000)]})
+
+    assert [batch.num_rows for batch in store_source._gathered(iter([large] * 5))] == [2, 2, 1]
 
 
 def test_a_user_may_ask_for_few_columns(root: Path) -> None:

@@ -14,11 +14,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from kerolox.spark import streams
 from kerolox.spark.given import OptionError
+from kerolox.spark.offsets import Place
 from kerolox.spark.options import read_options
 from kerolox.spark.pulling import DataLost
 from kerolox.spark.schema import columns
 from kerolox.spark.streams import LimitedStreamReader, PlainStreamReader
 from kerolox.spark.tasks import Reading, reading_of
+from kerolox.wire.bodies.queues import MessageQueue
 from tests.spark.clusters import Brokers, numbered
 
 ALL = ReadAllAvailable()
@@ -320,6 +322,26 @@ def test_older_sparks_read_all_there_is_and_go_on_after_a_restart(
     again = streams.reader(_reading(shared, "older", startingOffsets="latest"))
     assert isinstance(again, PlainStreamReader)
     assert _bodies(again, second, again.latestOffset()) == [b"3"]
+
+
+def test_older_sparks_do_not_read_again_what_a_broker_has_that_was_away(
+    shared: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "spark_version", lambda: (4, 1))
+    shared.create("away", 1, "broker-a")
+    shared.send("away", b"a0")
+    queue = MessageQueue("broker-b", 0, "away")
+    reader = streams.reader(_reading(shared, "away"))
+    assert isinstance(reader, PlainStreamReader)
+    first = reader.latestOffset()
+    # As a checkpoint has it that was written while broker-b had its part of the topic.
+    known = Place({MessageQueue("broker-a", 0, "away"): 0, queue: 2}).to_json()
+    assert _bodies(reader, known, first) == [b"a0"]
+
+    shared.create("away", 1, "broker-b")
+    shared.send("away", b"b0", b"b1", b"b2", broker="broker-b")
+
+    assert _bodies(reader, first, reader.latestOffset()) == [b"b2"]
 
 
 def test_older_sparks_have_no_limits(shared: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"topic": "t", "body": b""}, "brokers take no empty bodies"),
         ({"topic": "t", "body": b"x", "tags": "a\1b"}, "neither 0x01 nor 0x02"),
         ({"topic": "t", "body": b"x", "keys": ["a b"]}, "a space parts them"),
+        ({"topic": "t", "body": b"x", "tags": "a" * 32_767}, "take 32815 bytes, and brokers keep 32767"),
         ({"topic": "t", "body": b"x", "properties": {"UNIQ_KEY": "1"}}, "property 'UNIQ_KEY' is RocketMQ's own"),
     ],
 )

@@ -13,6 +13,7 @@ from kerolox.broker import Broker
 from kerolox.message.message import Message as Record
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import decode_all
+from kerolox.spark import writing
 from kerolox.spark.connecting import Connect
 from kerolox.spark.write_columns import Row
 from kerolox.spark.writing import Deliveries, Sends, WriteFailed
@@ -71,6 +72,32 @@ def test_delayed_messages_go_one_by_one(cluster: Brokers) -> None:
     assert counts == {"late": 3}
     waiting = stored(cluster, "SCHEDULE_TOPIC_XXXX", 1)
     assert sorted(int(record.body) for record in waiting) == [0, 1, 2]
+
+
+def test_what_waits_for_more_is_bounded_however_many_topics_there_are(
+    cluster: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_HELD_MAX", 10_000)
+    topics = [f"held-{number}" for number in range(20)]
+    for topic in topics:
+        cluster.create(topic, 1, "broker-a")
+    held: list[int] = []
+
+    def rows() -> Iterator[Row]:
+        for number in range(400):
+            held.append(sum(lane.size for lane in deliveries._lanes.values()))
+            yield topics[number % 20], bytes(500), b"", None, False
+
+    deliveries = Deliveries(Connect(name_servers=cluster.namesrv_addr), Sends(group="tests"))
+    try:
+        deliveries.add(rows())
+        deliveries.finish()
+    finally:
+        deliveries.close()
+
+    assert 9_000 < max(held) <= 10_000
+    assert deliveries.counts == dict.fromkeys(topics, 20)
+    assert sum(len(stored(cluster, topic, 1)) for topic in topics) == 400
 
 
 def test_a_topic_that_nobody_knows_is_named_with_the_reason(cluster: Brokers) -> None:

@@ -56,12 +56,12 @@ class WriteOptions:
         connect = connect_of(given)
         topic = given.text("topic")
         group = given.text("producerGroup", "rocketmq.producerGroup") or GROUP
-        try:
-            check_group(group)
-            if topic is not None:
-                check_topic(topic)
-        except KeroloxError as error:
-            raise OptionError(f"option {'producerGroup' if 'group' in str(error) else 'topic'}: {error}") from error
+        for option, check, name in (("producerGroup", check_group, group), ("topic", check_topic, topic)):
+            try:
+                if name is not None:
+                    check(name)
+            except KeroloxError as error:
+                raise OptionError(f"option {option}: {error}") from error
         batch_bytes = given.count("batchBytes") or Sends.batch_bytes
         if batch_bytes > _BATCH_BYTES_MAX:
             raise OptionError(f"option batchBytes is {batch_bytes}: brokers take at most {_BATCH_BYTES_MAX}, give less")
@@ -199,6 +199,8 @@ def _stream_scope() -> str:
     """Returns what tells the rows of a partition from all others, and is the same when the batch is repeated."""
     context = _context()
     query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    if query is None or batch is None:
+        raise RuntimeError("Spark does not say of which query and batch this is, by which repeats are known")
     return f"{query}/{batch}/{context.partitionId()}"
 
 

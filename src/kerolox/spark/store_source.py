@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 # Batches with fewer rows, as where few records are of the wanted topics, are put together.
 _ROWS_MIN: Final = 1024
+# Or with so many bytes: those of few large messages.
+_BYTES_MIN: Final = 4 * 1024 * 1024
 _FOREVER: Final = 2**63 - 1
 
 
@@ -186,14 +188,15 @@ def _found(files: StoreFiles, place: LogRange, origin: Origin, is_verified: bool
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the same rows in batches that are worth it."""
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         if batch.num_rows:
             held.append(batch)
             rows += batch.num_rows
-        if rows >= _ROWS_MIN:
+            size += batch.nbytes
+        if rows >= _ROWS_MIN or size >= _BYTES_MIN:
             yield _together(held)
-            held, rows = [], 0
+            held, rows, size = [], 0, 0
     if held:
         yield _together(held)
 

@@ -43,6 +43,8 @@ class Horizon:
         self.ends: Offsets = {}
         # Since when queues are not where they should be.
         self._missing: dict[MessageQueue, float] = {}
+        # Those of them of which people were told.
+        self._given_up: set[MessageQueue] = set()
         self._last_batch = float("-inf")
         self._told: Offsets = {}
 
@@ -144,7 +146,11 @@ class Horizon:
         now = self.now()
         self._missing = {queue: self._missing.get(queue, now) for queue in missing - unreachable}
         late = [queue for queue, since in self._missing.items() if (now - since) * 1000 >= self._patience_millis]
-        if late and self._options.fail_on_data_loss:
+        if late and not self._options.fail_on_data_loss:
+            if not set(late) <= self._given_up:
+                log.warning("%s: gone, or shorter than what was read of it, and so read no further", listed(late))
+            self._given_up = set(late)
+        elif late:
             raise DataLost(
                 f"{listed(late)}: gone, or shorter than what was read of it, for {self._patience_millis} ms. If that "
                 "was meant, set option failOnDataLoss to false; if its broker takes longer, make retryTimeout longer"
@@ -269,6 +275,8 @@ class PlainStreamReader(StreamReader):
     def __init__(self, reading: Reading) -> None:
         super().__init__(reading)
         self._last: Place | None = None
+        # How far queues were read whose brokers were away when the first batch after a restart was planned.
+        self._away: Offsets = {}
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
         if self._last is None:
@@ -287,8 +295,11 @@ class PlainStreamReader(StreamReader):
         if start and new:
             # They came while nothing ran, and where a query without a checkpoint would begin does not matter.
             cluster = self.horizon.cluster
-            begins = cluster.patiently(lambda: all_of(cluster.begins(new)), "offsets of new queues")
-            start = Place(known.offsets | begins).to_json()
+            begins = cluster.patiently(lambda: all_of(cluster.begins(new - set(self._away))), "offsets of new queues")
+            start = Place(known.offsets | begins | self._away).to_json()
+        self._away |= {queue: offset for queue, offset in known.offsets.items() if queue not in last.offsets}
+        if self._last is not None:
+            self._last = Place(self._away | self._last.offsets, self._last.begins)
         return super().partitions(start, end)
 
 

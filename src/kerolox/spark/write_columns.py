@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from kerolox.message import names
+from kerolox.message.record import PROPERTIES_SIZE_MAX
 from kerolox.spark.given import OptionError
 
 # What each column may be; several names for one thing are those that Kafka's users know.
@@ -151,7 +152,11 @@ class Rows:
                         parts += 1
             if parts and (text.count("\x02") != parts or text.count("\x01") != parts):
                 raise self._wrong(topic, "keys, tags and properties hold neither 0x01 nor 0x02, which part them")
-            yield topic, data, self._with_key(topic, text, data), sharding_key, delayed is not None
+            made = self._with_key(topic, text, data)
+            if len(made) > PROPERTIES_SIZE_MAX:
+                reason = f"keys, tags and properties take {len(made)} bytes, and brokers keep {PROPERTIES_SIZE_MAX}"
+                raise self._wrong(topic, reason)
+            yield topic, data, made, sharding_key, delayed is not None
             self._number += 1
 
     def _with_key(self, topic: str, text: str, body: bytes) -> bytes:

@@ -40,6 +40,8 @@ _PASSING: Final = frozenset(
         ResponseCode.TOPIC_NOT_EXIST,
     }
 )
+# So many bytes may wait for more that goes with them, however many topics and queues there are.
+_HELD_MAX: Final = 32 * 1024 * 1024
 _PAUSE_SECONDS: Final = 0.2
 _PAUSE_SECONDS_MAX: Final = 3.0
 # A topic is unknown while its only broker restarts. One that was never known is more likely a slip of the pen.
@@ -97,6 +99,8 @@ class Deliveries:
         self._sender = self._thread.wait(made())
         self._lanes: dict[tuple[str, int | None], _Lane] = {}
         self._lane_counts: dict[str, int] = {}
+        # How many bytes wait in all lanes.
+        self._held = 0
         self._in_flight: deque[Future[None]] = deque()
         self._failure: WriteFailed | None = None
         self.counts: Counter[str] = Counter()
@@ -119,6 +123,9 @@ class Deliveries:
             lane.pieces += pieces_of(body, properties)
             lane.count += 1
             lane.size += size
+            self._held += size
+            if self._held > _HELD_MAX:
+                self._send(max(lanes.values(), key=lambda each: each.size))
 
     def finish(self) -> None:
         """Returns when brokers have all of it."""
@@ -158,6 +165,7 @@ class Deliveries:
         pieces, count = lane.pieces, lane.count
         if not count:
             return
+        self._held -= lane.size
         lane.pieces, lane.count, lane.size = [], 0, 0
         self.counts[lane.topic] += count
         if count == 1:

@@ -72,7 +72,9 @@ def test_a_table_is_printed_row_by_row(cluster: Brokers, topic: str, command: Cl
     [
         (["archive", "--output", "x"], "topic and pattern are both missing: give one of them"),
         (["dead-letters", "--output", "x", "--again"], "again has no meaning without resend"),
-        (["audit", "--since", "noon"], "'noon' is no time: give 2026-01-31T12:00:00"),
+        (["audit", "--since", "noon"], "since 'noon' is no time: give 2026-01-31T12:00:00"),
+        (["archive", "--topic", "x", "--output", "x", "--trigger", "soon"], "trigger is 'soon': give availableNow"),
+        (["replay", "--input", "x", "--checkpoint", "y", "--rate", "0"], "rate is 0: give how many messages a second"),
         (["trace", "--conf", "x"], "--conf 'x': expected NAME=VALUE"),
         (["replay", "--input", "x"], "Missing option '--checkpoint'"),
     ],

@@ -60,7 +60,7 @@ def test_a_file_names_tables_and_leaves_the_rest_out(tmp_path: Path) -> None:
     found = read_pipeline(file)
 
     orders, customers = found.sources
-    assert (found.name, found.checkpoint, found.trigger_options) == (
+    assert (found.name, found.checkpoint, found.trigger) == (
         "shop",
         str(tmp_path / "state"),
         {"processingTime": "5 seconds"},

@@ -1,12 +1,17 @@
 """What a session of a command is made of, short of starting one."""
 
 import builtins
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from kerolox.errors import ConfigurationError
 from kerolox.spark.pipelines import session
+from tests.spark.conftest import environment
 
 
 def test_without_spark_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,6 +26,35 @@ def test_without_spark_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(ConfigurationError, match=r"pip install 'kerolox\[spark\]'"):
         session.check_installed()
+
+
+@pytest.mark.parametrize("is_submitted", [False, True])
+@pytest.mark.timeout(600)
+def test_what_spark_was_told_elsewhere_is_kept(tmp_path: Path, is_submitted: bool) -> None:
+    told = {"spark.master": "spark://127.0.0.1:1", "spark.sql.shuffle.partitions": "7", "spark.app.name": "theirs"}
+    (tmp_path / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in told.items()))
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from kerolox.spark import prepare\n"
+        "prepare()\n"
+        "from kerolox.spark.pipelines.session import _configuration\n"
+        "conf = _configuration('ours', None, {'spark.ui.port': '0'})\n"
+        "names = ('master', 'sql.shuffle.partitions', 'app.name', 'ui.port', 'driver.host', 'sql.session.timeZone')\n"
+        "print(*(conf.get(f'spark.{name}') for name in names))\n"
+    )
+    spark_submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+
+    ended = subprocess.run(
+        [spark_submit if is_submitted else sys.executable, str(script)],
+        env={**environment(), "SPARK_CONF_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+
+    name = "theirs" if is_submitted else "ours"
+    assert ended.stdout.split() == ["spark://127.0.0.1:1", "7", name, "0", "None", "UTC"], ended.stderr
 
 
 def test_spark_is_kept_quiet_unless_somebody_has_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

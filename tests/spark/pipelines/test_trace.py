@@ -88,5 +88,17 @@ def test_latencies_and_success_are_told_by_topic_and_group(
     assert spark.read.parquet(str(tmp_path / "out")).count() == 2
 
 
+def test_where_a_moment_is_not_known_there_is_no_delay(spark: SparkSession, cluster: Brokers, topic: str) -> None:
+    sent = Pub(timestamp=START, group="shop", topic="orders", message_id="M1", cost_millis=1)
+    _, after = consumed("M1", START + 40, 5, group="no beginning")
+    send_traces(cluster, topic, [sent, after, *consumed("M2", START + 40, 5, group="not sent")])
+
+    rows = trace(spark, TraceOptions(name_server=cluster.namesrv_addr, topic=topic)).collect()
+
+    delays = {(row.topic, row.group): (row.messages, row.delayP50, row.delayP99) for row in rows}
+    assert delays["orders", "no beginning"] == (1, None, None)
+    assert delays[None, "not sent"] == (1, None, None)
+
+
 def test_what_is_no_trace_is_passed_over() -> None:
     assert rows_of(b"\xff") == rows_of(b"hello") == rows_of(b"Pub\x01never\x02") == []

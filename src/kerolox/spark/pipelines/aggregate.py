@@ -38,6 +38,10 @@ class AggregateOptions(Connection):
     starting_offsets: str = option("earliest", help="Where a new one begins: earliest or latest.")
     batch_max: int | None = option(None, help="At most so many messages in a batch.")
 
+    def __post_init__(self) -> None:
+        chosen(self.topic, self.pattern)
+        trigger_of(self.trigger)
+
 
 @dataclass(frozen=True)
 class Aggregated:

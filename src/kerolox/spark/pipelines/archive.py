@@ -39,6 +39,10 @@ class ArchiveOptions(Connection):
     compact_count: int = option(8, help="So many small batches of a day are put together; 0: never.")
     compact_below_mb: int = option(64, help="Batches that are smaller count as small.")
 
+    def __post_init__(self) -> None:
+        chosen(self.topic, self.pattern)
+        trigger_of(self.trigger)
+
 
 @dataclass(frozen=True)
 class Archived:

@@ -46,7 +46,8 @@ def audit(spark: "SparkSession", options: AuditOptions, run: Run | None = None) 
     running = run or Run("audit")
     running.flow("audit")
     # What was stored in this very millisecond counts, too, if the end is now.
-    since, until = moment(options.since), millis() + 1 if options.until is None else moment(options.until)
+    until = millis() + 1 if options.until is None else moment(options.until, "until")
+    since = moment(options.since, "since")
     asked = _asked(options)
     if not asked.topics:
         return spark.createDataFrame([], _RESULT)

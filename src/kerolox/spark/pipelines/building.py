@@ -123,7 +123,7 @@ def _start(frame: "DataFrame", sink: Sink, pipeline: Pipeline) -> "StreamingQuer
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     writer = writer.option("checkpointLocation", f"{pipeline.checkpoint}/{sink.name}").options(**sink.options)
-    return explained(f"sink {sink.name}", writer.trigger(**pipeline.trigger_options).start)
+    return explained(f"sink {sink.name}", writer.trigger(**pipeline.trigger).start)
 
 
 def _write(spark: "SparkSession", frame: "DataFrame", sink: Sink, run: Run) -> None:

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from kerolox.spark.given import OptionError
 from kerolox.spark.pipelines.keys import Keys
+from kerolox.spark.pipelines.options import AVAILABLE_NOW, trigger_of
 
-AVAILABLE_NOW: Final = "availableNow"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # Spark's names of tables in SQL.
 _TABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_INTERVAL: Final = re.compile(r"\d+\s*[a-z]+(\s+\d+\s*[a-z]+)*", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\$")
 _HAS_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 ROCKETMQ: Final = "rocketmq"
@@ -74,13 +73,9 @@ class Pipeline:
     tables: tuple[Table, ...]
     sinks: tuple[Sink, ...]
     checkpoint: str | None = None
-    trigger: str = AVAILABLE_NOW
+    # What `writeStream.trigger` takes.
+    trigger: Mapping[str, Any] = field(default_factory=lambda: trigger_of(AVAILABLE_NOW))
     spark: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def trigger_options(self) -> dict[str, Any]:
-        """What `writeStream.trigger` takes."""
-        return {"availableNow": True} if self.trigger == AVAILABLE_NOW else {"processingTime": self.trigger}
 
 
 def read_pipeline(
@@ -110,11 +105,7 @@ def pipeline_of(
         raise OptionError(f"name is {name!r}: give letters, digits, '.', '_' and '-' only, at most 100")
     server = name_server or keys.text("nameServer")
     keys.text("nameServer")
-    trigger = keys.text("trigger") or AVAILABLE_NOW
-    if trigger.lower() == AVAILABLE_NOW.lower():
-        trigger = AVAILABLE_NOW
-    elif not _INTERVAL.fullmatch(trigger):
-        raise OptionError(f"trigger is {trigger!r}: give availableNow, or an interval such as '10 seconds'")
+    trigger = trigger_of(keys.text("trigger") or AVAILABLE_NOW)
     checkpoint = keys.text("checkpoint")
     making = _Making(folder, server)
     sources = [making.source(name, part) for name, part in keys.sections("source")]

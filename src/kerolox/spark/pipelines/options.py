@@ -1,6 +1,7 @@
 """How a ready-made pipeline declares its options: once, for its function and for its command."""
 
 import dataclasses
+import re
 from dataclasses import MISSING, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 from kerolox.spark.given import OptionError
 
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
+AVAILABLE_NOW = "availableNow"
+_INTERVAL = re.compile(r"(\d+\s+(milli|micro)?(second|minute|hour|day|week)s?(\s+|$))+", re.IGNORECASE)
 
 
 def option(
@@ -57,16 +60,20 @@ def chosen(topics: tuple[str, ...], pattern: str | None) -> dict[str, str]:
 
 
 def trigger_of(text: str) -> dict[str, Any]:
-    """Returns what `writeStream.trigger` takes."""
-    return {"availableNow": True} if text.lower() == "availablenow" else {"processingTime": text}
+    """Returns what `writeStream.trigger` takes; OptionError if it is no trigger."""
+    if text.lower() == AVAILABLE_NOW.lower():
+        return {"availableNow": True}
+    if not _INTERVAL.fullmatch(text):
+        raise OptionError(f"trigger is {text!r}: give {AVAILABLE_NOW}, or an interval such as '10 seconds'")
+    return {"processingTime": text}
 
 
-def moment(text: str) -> int:
-    """Returns a time in milliseconds; OptionError if it is none."""
+def moment(text: str, name: str) -> int:
+    """Returns a time in milliseconds; OptionError names the option if it is none."""
     if text.isascii() and text.isdigit():
         return int(text)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise OptionError(f"{text!r} is no time: give 2026-01-31T12:00:00, or milliseconds since 1970") from None
+        raise OptionError(f"{name} {text!r} is no time: give 2026-01-31T12:00:00, or milliseconds since 1970") from None
     return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -49,6 +49,10 @@ class ReplayOptions(Connection):
     rate: float | None = option(None, help="At most so many messages a second; as many as it can without.")
     ordered: bool = option(False, help="What was in one queue goes to one queue, in its order.")
 
+    def __post_init__(self) -> None:
+        if self.rate is not None and self.rate <= 0:
+            raise OptionError(f"rate is {self.rate:g}: give how many messages a second, or leave it out")
+
 
 @dataclass(frozen=True)
 class Replayed:
@@ -101,6 +105,8 @@ def _state(folders: Folders, options: ReplayOptions, partitions: int) -> _State:
         "until": options.until,
         "where": options.where,
         "to": options.to,
+        # Sharding keys are part of what unique keys are made of.
+        "ordered": "true" if options.ordered else None,
     }
     found = folders.read(options.checkpoint)
     if found is None:
@@ -126,11 +132,12 @@ def _chosen(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
     rows = read_archive(spark, options.input)
     if options.topic:
         rows = rows.where(col("topic").isin(*options.topic))
-    for text, is_first in ((options.since, True), (options.until, False)):
+    for name, text, is_first in (("since", options.since, True), ("until", options.until, False)):
         if text is not None:
-            at = lit(datetime.fromtimestamp(moment(text) / 1000, UTC))
+            moment_at = datetime.fromtimestamp(moment(text, name) / 1000, UTC)
+            at = lit(moment_at)
             # Days are folders, of which most need not be read.
-            day = lit(datetime.fromtimestamp(moment(text) / 1000, UTC).date())
+            day = lit(moment_at.date())
             stored = col("storeTimestamp")
             rows = rows.where((stored >= at) & (col("day") >= day) if is_first else (stored < at) & (col("day") <= day))
     return rows if options.where is None else rows.where(options.where)

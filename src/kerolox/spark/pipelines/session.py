@@ -11,6 +11,7 @@ from kerolox.spark import prepare, register
 from kerolox.spark.pipelines.running import Run
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 # Set by spark-submit, which has decided where to run.
@@ -40,20 +41,9 @@ def session(run: Run, master: str | None = None, settings: Mapping[str, str] | N
     check_installed()
     prepare()
     _be_quiet()
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-    conf = SparkConf()
-    if master is not None:
-        conf.setMaster(master)
-    elif _SUBMITTED not in os.environ:
-        conf.setIfMissing("spark.master", "local[*]")
-    is_local = (conf.get("spark.master") or "local").startswith("local")
-    for key, value in (settings or {}).items():
-        conf.set(key, value)
-    for key, value in {**_SETTINGS, **(_LOCAL_SETTINGS if is_local else {})}.items():
-        conf.setIfMissing(key, value)
-    conf.setIfMissing("spark.app.name", run.progress.name)
+    conf = _configuration(run.progress.name, master, settings or {})
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
     try:
         # Spark has put its own in place of them.
@@ -67,6 +57,27 @@ def session(run: Run, master: str | None = None, settings: Mapping[str, str] | N
         yield spark
     finally:
         spark.stop()
+
+
+def _configuration(name: str, master: str | None, settings: Mapping[str, str]) -> "SparkConf":
+    from pyspark import SparkConf, SparkContext
+
+    given = SparkConf(loadDefaults=False)
+    if _SUBMITTED not in os.environ:
+        given.setAppName(name)
+    if master is not None:
+        given.setMaster(master)
+    for key, value in settings.items():
+        given.set(key, value)
+    # Only Java knows what spark-submit and spark-defaults.conf say.
+    SparkContext._ensure_initialized(conf=given)
+    conf = SparkConf()
+    for key, value in given.getAll():
+        conf.set(key, value)
+    is_local = (conf.get("spark.master") or "local").startswith("local")
+    for key, value in {**_SETTINGS, **(_LOCAL_SETTINGS if is_local else {})}.items():
+        conf.setIfMissing(key, value)
+    return conf
 
 
 def _be_quiet() -> None:

@@ -49,8 +49,8 @@ def read_traces(spark: "SparkSession", options: TraceOptions) -> "DataFrame":
     """Returns all records of traces of a period as a table."""
     from pyspark.sql.functions import col
 
-    since = None if options.since is None else moment(options.since)
-    until = None if options.until is None else moment(options.until)
+    since = None if options.since is None else moment(options.since, "since")
+    until = None if options.until is None else moment(options.until, "until")
     read = {**options.connecting, "subscribe": options.topic}
     if since is not None:
         # What was stored before that cannot tell of what came after.
@@ -81,7 +81,8 @@ def _summary(traces: "DataFrame") -> "DataFrame":
             "coalesce(group, beforeGroup) AS group",
             "isSuccess",
             "costMillis",
-            "greatest(began - sentAt, 0) AS delay",
+            # The two clocks may differ; and where one of the moments is not known, neither is what lies between.
+            "if(began < sentAt, 0, began - sentAt) AS delay",
         )
     )
     produced = sent.selectExpr(
