@@ -100,7 +100,7 @@ def test_whoever_gives_no_group_pulls_as_tools_do() -> None:
         ({"startingTimestamp": "1", "startingGroup": "g"}, "startingGroup and startingTimestamp contradict"),
         ({"groupId": "a b"}, "option groupId: group 'a b' is no name"),
         ({"tags": "a", "sql": "b = 1"}, "options tags and sql contradict each other"),
-        ({"sql": "a ="}, "option sql: "),
+        ({"sql": "a ="}, "; give a condition such as "),
         ({"accessKey": "a"}, "option secretKey is missing"),
         ({"securityToken": "a"}, "option securityToken needs accessKey and secretKey"),
         ({"tls": "false", "tlsTrustCertPath": "x"}, "option tls is false, and tlsTrustCertPath"),

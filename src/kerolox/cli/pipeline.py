@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from kerolox.errors import KeroloxError
 from kerolox.runtime.home import home
@@ -67,6 +68,10 @@ def run(
     kerolox pipeline run orders.toml --master spark://host:7077 --conf spark.executor.memory=2g
     """
     if file.suffix in _module("declarative").SUFFIXES:
+        source = click.get_current_context().get_parameter_source
+        for name_given, flag in (("name_server", "--namesrv"), ("variables", "--set")):
+            if source(name_given) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{flag} is for TOML: a spec of Spark's says it itself, or --conf does")
         _in_a_run(
             name or file.parent.absolute().name,
             file,

@@ -138,7 +138,9 @@ def _selected(given: Given) -> tuple[tuple[str, ...], str | None, tuple[MessageQ
         try:
             re.compile(pattern)
         except re.error as error:
-            raise OptionError(f"option subscribePattern is no regular expression: {error}") from None
+            raise OptionError(
+                f"option subscribePattern is no regular expression: {error}; to name topics as they are use subscribe"
+            ) from None
         return (), pattern, None
     if assign is not None:
         try:
@@ -181,7 +183,9 @@ def _sql(given: Given) -> str | None:
         try:
             compile_expression(sql)
         except ExpressionError as error:
-            raise OptionError(f"option sql: {error}") from None
+            raise OptionError(
+                f"option sql: {error}; give a condition such as \"colour = 'red' AND size > 3\""
+            ) from None
     return sql
 
 

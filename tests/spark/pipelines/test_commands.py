@@ -87,6 +87,16 @@ def test_what_is_wrong_is_told_in_a_sentence(command: CliRunner, arguments: list
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize("flags", [["--namesrv", "127.0.0.1:1"], ["--set", "a=b"]])
+def test_what_a_spec_of_spark_cannot_use_is_refused(command: CliRunner, tmp_path: Path, flags: list[str]) -> None:
+    (tmp_path / "spec.yml").write_text("name: x")
+
+    result = command.invoke(main, ["pipeline", "run", str(tmp_path / "spec.yml"), *flags])
+
+    assert result.exit_code == 2
+    assert f"{flags[0]} is for TOML" in result.stderr
+
+
 @pytest.mark.parametrize("name", READY_MADE)
 def test_help_tells_all_options_and_shows_how_it_is_used(name: str) -> None:
     printed = CliRunner().invoke(main, ["pipeline", name, "--help"], terminal_width=200).output

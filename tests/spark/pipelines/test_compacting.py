@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kerolox.spark.pipelines import folders
 from kerolox.spark.pipelines.compacting import Compactor
 
 if TYPE_CHECKING:
@@ -84,6 +85,20 @@ def test_what_is_large_new_or_alone_is_left(spark: SparkSession, tmp_path: Path)
     ):
         compactor.compact(before)
         assert compactor.count == 0
+
+
+def test_where_renames_take_steps_all_is_left(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(spark, tmp_path / "a")
+    compactor = Compactor(spark, str(tmp_path / "a"), 2, 1 << 20)
+    assert compactor.folders.renames_at_once
+    monkeypatch.setattr(folders, "_AT_ONCE", ("hdfs",))
+
+    compactor.compact()
+
+    assert compactor.count == 0
+    assert "stays in small files" in caplog.text
 
 
 def test_what_spark_left_behind_is_removed(spark: SparkSession, tmp_path: Path) -> None:

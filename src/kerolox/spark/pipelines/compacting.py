@@ -1,5 +1,6 @@
 """Puts small Parquet files of an archive together, so that one that is cut short loses and doubles nothing."""
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -8,6 +9,8 @@ from kerolox.spark.pipelines.folders import Folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 _WORK: Final = "_compacting"
 _FILE_BYTES: Final = 128 << 20
@@ -54,6 +57,10 @@ class Compactor:
     def compact(self, before: int | None = None) -> None:
         """Puts together what is small, of batches before that number; all must be noted as done."""
         if self._count_min <= 0:
+            return
+        if not self.folders.renames_at_once:
+            # One that was cut short in the middle of a rename could not be told from one that was not.
+            log.warning("%s stays in small files: folders cannot be renamed there with one step", self._root)
             return
         for topic in self._parts(self._root, "topic="):
             for day in self._parts(topic, "day="):

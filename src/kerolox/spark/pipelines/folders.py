@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_AT_ONCE = ("file", "hdfs", "viewfs")
+
 
 class Entry(NamedTuple):
     name: str
@@ -20,6 +22,11 @@ class Folders:
         self._path = jvm.org.apache.hadoop.fs.Path
         configuration = spark._jsc.hadoopConfiguration()
         self._system: Any = self._path(root).getFileSystem(configuration)
+
+    @property
+    def renames_at_once(self) -> bool:
+        """Whether a folder is renamed with one step; object stores copy its files, and then delete them."""
+        return self._system.getScheme() in _AT_ONCE
 
     def entries(self, path: str) -> list[Entry]:
         """Returns what is in a folder; nothing if there is none."""
