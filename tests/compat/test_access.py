@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kerolox.admin import AdminClient
 from kerolox.client import (
@@ -26,6 +29,12 @@ from kerolox.client import (
     TransactionProducer,
 )
 from kerolox.errors import KeroloxError, NoPermission
+from kerolox.spark.options import read_options
+from kerolox.spark.schema import columns
+from kerolox.spark.sink import Write, WriteOptions
+from kerolox.spark.source import BatchReader
+from kerolox.spark.tasks import reading_of
+from kerolox.spark.writing import WriteFailed
 from kerolox.wire.bodies.auth import PolicyEntry
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
@@ -80,7 +89,7 @@ _SETTINGS_5X = {
     "authorizationMetadataProvider": f"{_AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
 }
 _POLICIES_5X = [
-    PolicyEntry(resource="Topic:orders", actions=["Pub", "Sub"], decision="Allow"),
+    PolicyEntry(resource="Topic:orders", actions=["Pub", "Sub", "Get"], decision="Allow"),
     PolicyEntry(resource="Topic:readable", actions=["Sub"], decision="Allow"),
     *(PolicyEntry(resource=f"Group:{name}", actions=["Sub"], decision="Allow") for name in ("billing", "stock")),
 ]
@@ -99,6 +108,10 @@ class Guarded:
 
     def options(self, keys: dict[str, str]) -> Options:
         return Options(namesrv_addr=self._namesrv_addr, **keys)  # type: ignore[arg-type]
+
+    def connecting(self, given: dict[str, str]) -> dict[str, str]:
+        """What is told to Spark."""
+        return {"nameServer": self._namesrv_addr, **given}
 
     def admin(self, keys: dict[str, str]) -> AdminClient:
         return AdminClient(options=self.options(keys), timeout_seconds=PATIENT_SECONDS)
@@ -236,3 +249,30 @@ async def test_who_is_known_may_do_no_more_than_is_allowed(guarded: Guarded, tab
         async with guarded.admin(SHOP) as admin:
             with pytest.raises(NoPermission):
                 await admin.topics.create("made", read_queues=1, write_queues=1)
+
+
+def test_tables_are_written_and_read_by_who_is_known(guarded: Guarded, table: Table) -> None:
+    rows = pa.RecordBatch.from_pydict({"body": [b"row-%d" % number for number in range(100)]})
+
+    def write(keys: dict[str, str]) -> None:
+        given = {"topic": "orders", "producerGroup": "shop", "retryTimeout": "1s", **keys}
+        options = WriteOptions.of(guarded.connecting(given), is_stream=False)
+        Write(options, from_arrow_schema(rows.schema)).partition(iter([rows]), "test/0")
+
+    def read(keys: dict[str, str]) -> set[bytes]:
+        given = guarded.connecting({"subscribe": "orders", "groupId": "stock", "retryTimeout": "1s", **keys})
+        reader = BatchReader(reading_of(read_options(given, is_stream=False), columns()))
+        found = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+        return {body for batch in found for body in batch.column("body").to_pylist() if body.startswith(b"row-")}
+
+    shop = {"accessKey": SHOP["access_key"], "secretKey": SHOP["secret_key"]}
+    wrong = {**shop, "secretKey": "12345678-shop"}
+    with table.row(Part.OUR_CLIENT, "signs what Spark writes and reads", guarded.version):
+        write(shop)
+        # Java shows what it has stored a little later.
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while read(shop) != set(rows.column("body").to_pylist()):
+            assert time.monotonic() < deadline
+        for attempt in (write, read):
+            with pytest.raises((KeroloxError, WriteFailed), match=r"(?i)check signature failed"):
+                attempt(wrong)
