@@ -16,8 +16,15 @@ __all__ = ["prepare", "register"]
 
 def register(spark: "SparkSession") -> None:
     """Makes the formats known to a session that does not find them by itself."""
+    from pyspark.errors import AnalysisException
+
     from kerolox.spark.source import RocketMQ
     from kerolox.spark.store_source import RocketMQStore
 
-    spark.dataSource.register(RocketMQ)
-    spark.dataSource.register(RocketMQStore)
+    for source in (RocketMQ, RocketMQStore):
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:
+            # Spark 4.0 takes no format again that it has found by itself.
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
