@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 from kerolox.codes import ResponseCode
-from kerolox.message import sysflag
+from kerolox.message import batch, sysflag
 from kerolox.remoting.address import parse_address
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT, Command, decode, encode
 from kerolox.wire.frames import FrameReader
-from kerolox.wire.headers.messages import SendMessageV2, Sent
+from kerolox.wire.headers.messages import SendBatchMessage, SendMessageV2, Sent
 from tests.broker.brokers import BrokerFixture, running, sending
 
 
@@ -30,7 +30,7 @@ async def exchange(broker: BrokerFixture, *frames: bytes, answers: int) -> dict[
 
 
 def frame(
-    request: SendMessageV2, opaque: int, body: bytes = b"body", *, serialization: int = JSON, flag: int = 0
+    request: SendMessageV2 | SendBatchMessage, opaque: int, body: bytes = b"body", *, serialization: int = JSON, flag: int = 0
 ) -> bytes:
     return encode(serialization, code=request.code, opaque=opaque, flag=flag, ext=request.ext(), body=body)
 
@@ -72,6 +72,31 @@ async def test_what_is_not_plain_is_stored_in_its_place_between_the_others(broke
     )
 
     assert [Sent.decode(answers[number].ext).queue_offset for number in range(1, 7)] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_batch_is_stored_behind_what_came_before_it(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"first")
+    plain = sending("orders", UNIQ_KEY="u1")
+    request = SendBatchMessage(
+        producer_group="producers",
+        topic="orders",
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=0,
+        sys_flag=0,
+        born_timestamp=1_700_000_000_000,
+        flag=0,
+        batch=True,
+    )
+    parts = batch.encode([batch.Part(b"two"), batch.Part(b"three")])
+
+    answers = await exchange(
+        broker, frame(plain, 1, b"one"), frame(request, 2, parts), frame(plain, 3, b"four"), answers=3
+    )
+
+    assert [place(answers[number])[2] for number in (1, 2, 3)] == [1, 2, 4]
+    stored = [message.body for message in await broker.messages("orders")]
+    assert stored == [b"first", b"one", b"two", b"three", b"four"]
 
 
 async def test_one_that_is_refused_leaves_the_others_alone(broker: BrokerFixture) -> None:

@@ -87,6 +87,7 @@ class SendProcessor:
 
     @handles(h.SendBatchMessage, lane="send")
     def send_batch(self, request: Incoming[h.SendBatchMessage]) -> Answering[h.Sent]:
+        self._plain.submit()
         return self._batches.send(request)
 
     async def _send_slowly(self, request: Incoming[Any]) -> Reply[h.Sent]:
