@@ -14,6 +14,9 @@ from kerolox.message.message import Message
 from kerolox.message.record import decode
 from kerolox.runtime.clock import ManualClock
 from kerolox.store.configuration import StoreConfig
+from kerolox.store.errors import StoreBusy
+from kerolox.store.log.commit_log import Draft
+from kerolox.store.log.promises import Sender
 from kerolox.store.store import Store
 from tests.broker.transactions.producers import until
 from tests.store.stores import all_records, draft
@@ -28,8 +31,13 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def ops(store: Store) -> Ops:
-    return Ops(BrokerConfig(), Storing(store, lambda message: message), ManualClock())
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def ops(store: Store, clock: ManualClock) -> Ops:
+    return Ops(BrokerConfig(), Storing(store, lambda message: message), clock)
 
 
 def written(store: Store) -> list[Message]:
@@ -124,3 +132,53 @@ async def test_ops_wait_for_a_log_that_cannot_be_synced(
     await ops.close()
 
     assert [op.body for op in written(store)] == [b"1,"]
+
+
+class Busy:
+    """A store that so much waits for that it takes no more, until it is told otherwise."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch, after: int = 0) -> None:
+        self._submit = store.submit
+        self.left, self.refused = after, 0
+        monkeypatch.setattr(store, "submit", self)
+
+    def __call__(self, draft: Draft, sender: Sender) -> None:
+        if self.left == 0:
+            self.refused += 1
+            raise StoreBusy("256 bytes of messages wait to be stored, at most 256 allowed")
+        self.left -= 1
+        self._submit(draft, sender)
+
+
+async def test_a_busy_store_ends_nothing_and_gets_the_words_later(
+    store: Store, clock: ManualClock, ops: Ops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Busy(store, monkeypatch, after=1)
+    writing = [asyncio.create_task(ops.run()), asyncio.create_task(ops.run_often())]
+    for offset in range(10_000, 11_500):
+        ops.add(offset)
+    await until(lambda: busy.refused == 1)
+    assert len(ops) == 1500 - 683
+
+    busy.left = 10
+    await clock.advance(3)
+    await until(lambda: len(ops) == 0)
+    await ops.close()
+
+    assert not any(task.done() for task in writing)
+    assert [offset for op in written(store) for offset in half_offsets(op)] == list(range(10_000, 11_500))
+    for task in writing:
+        task.cancel()
+
+
+async def test_a_store_that_stays_busy_does_not_keep_a_broker_from_ending(
+    store: Store, ops: Ops, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Busy(store, monkeypatch)
+    ops.add(1)
+
+    async with asyncio.timeout(30):
+        await ops.close()
+
+    assert len(ops) == 1
+    assert "1 ends of transactions are not written; their producers will be asked again" in caplog.messages

@@ -8,6 +8,7 @@ from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.storing import Storing
 from kerolox.broker.system_topics import OP_TOPIC
 from kerolox.broker.transactions.half import QUEUE_ID, draft_of
+from kerolox.errors import AnswerError
 from kerolox.message import names
 from kerolox.message.message import Message
 from kerolox.message.properties import find, mark
@@ -86,7 +87,13 @@ class Ops:
                 count -= len(words)
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._under_way.add(future)
-                self._storing.submit(self._draft(words), _Written(self, words, future))
+                written = _Written(self, words, future)
+                try:
+                    self._storing.submit(self._draft(words), written)
+                except AnswerError as error:
+                    # Too much waits for the disk already; there is no use in the rest before that is over.
+                    written.refused(error)
+                    return
 
     async def run(self) -> None:
         """Writes every so often."""
@@ -102,10 +109,13 @@ class Ops:
             await self.write()
 
     async def close(self) -> None:
-        """Writes what is left."""
-        await self.write()
-        while self._under_way:
-            await asyncio.wait(self._under_way)
+        """Writes what is left, as long as any of it can be written."""
+        left: int | None = None
+        while len(self) != left:
+            left = len(self)
+            await self.write()
+            while self._under_way:
+                await asyncio.wait(self._under_way)
         if self._pending:
             log.error("%d ends of transactions are not written; their producers will be asked again", len(self))
 
