@@ -92,3 +92,19 @@ async def test_what_is_not_understood_in_the_file_is_kept(tmp_path: Path) -> Non
     assert '"groupTopicMap":{\n\t\t"g":[\n\t\t\t"orders"\n' in written
     assert list(fastjson.parse(written.encode())) == ["dataVersion", "groupTopicMap", "offsetTable", "pullOffsetTable"]
     assert table(tmp_path).get("g", "orders", 0) == 8
+
+
+def test_what_the_broker_itself_consumes_finds_room_in_a_full_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_OFFSETS_MAX", 1)
+    offsets = table(tmp_path)
+    offsets.commit("g", "orders", 0, 1)
+
+    offsets.commit("CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_HALF_TOPIC", 0, 1)
+    offsets.commit("CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_OP_HALF_TOPIC", 0, 1)
+    offsets.commit("CID_RMQ_SYS_REVIVE_GROUP", "rmq_sys_REVIVE_LOG_DefaultCluster", 7, 1)
+
+    # Under these names nobody else does.
+    with pytest.raises(SystemBusy, match="4 consumer offsets, at most 1 allowed"):
+        offsets.commit("CID_RMQ_SYS_TRANS", "orders", 0, 1)

@@ -6,6 +6,7 @@ import msgspec
 
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.persistence import Kept, bump
+from kerolox.broker.system_topics import HALF_TOPIC, OP_TOPIC, REVIVE_GROUP, TRANSACTION_GROUP, revive_topic
 from kerolox.errors import SystemBusy
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
@@ -13,7 +14,7 @@ from kerolox.store.tables import CONSUMER_OFFSET, JsonTable
 from kerolox.wire.bodies.offsets import ConsumerOffsetTable
 from kerolox.wire.bodies.topics import DataVersion
 
-# A bound the original does not have.
+# A bound the original does not have. It leaves out what the broker itself consumes: nobody may take its place.
 _OFFSETS_MAX = 2_000_000
 
 
@@ -32,6 +33,8 @@ class ConsumerOffsets:
         # Offsets that a group was set to and has not yet been told.
         self.resets: dict[str, dict[int, int]] = {}
         self._count = 0
+        self._own = {f"{revive_topic(config)}@{REVIVE_GROUP}"}
+        self._own |= {f"{topic}@{TRANSACTION_GROUP}" for topic in (HALF_TOPIC, OP_TOPIC)}
 
     def load(self) -> None:
         loaded = self._json.load()
@@ -89,7 +92,7 @@ class ConsumerOffsets:
     def _put(self, key: str, queue_id: int, offset: int) -> None:
         offsets = self.table.get(key, {})
         if queue_id not in offsets:
-            if self._count >= _OFFSETS_MAX:
+            if self._count >= _OFFSETS_MAX and key not in self._own:
                 raise SystemBusy(f"{self._count} consumer offsets, at most {_OFFSETS_MAX} allowed")
             self._count += 1
             self.table[key] = offsets

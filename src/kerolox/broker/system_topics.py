@@ -1,6 +1,7 @@
-"""The topics that a broker makes for itself, and what may be done with them."""
+"""The topics that a broker makes for itself, what may be done with them, and as whom it consumes them."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.store.delay.delays import SCHEDULE_TOPIC
@@ -13,6 +14,9 @@ OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+# As whom the broker itself consumes.
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 SYSTEM_PREFIX = "rmq_sys_"
 RETRY_PREFIX = "%RETRY%"

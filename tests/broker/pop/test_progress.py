@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.pop.progress import Progress
@@ -54,3 +56,19 @@ def test_who_went_back_in_the_table_is_not_ahead(tmp_path: Path) -> None:
 
     assert progress.get("g", "t", 0) == 1
     assert progress.get("other", "t", 0) is None
+
+
+def test_a_full_table_keeps_nobody_else_from_being_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress, offsets, log = made(tmp_path)
+    offsets.commit("g", "t", 0, 1)
+    offsets.commit("late", "t", 0, 1)
+    progress.advance("late", "t", 0, 5, 1000)
+    progress.advance("g", "t", 0, 9, 1000)
+    offsets.delete_group("late")
+    monkeypatch.setattr("kerolox.broker.offsets._OFFSETS_MAX", 1)
+    log.durable_offset = 1000
+
+    progress.settle()
+
+    assert (progress.get("late", "t", 0), progress.get("g", "t", 0)) == (None, 9)
+    assert (offsets.table, len(progress)) == ({"t@g": {0: 9}}, 0)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.broker.pop.names import REVIVE_GROUP, Receipt
+from kerolox.broker.pop.names import Receipt
+from kerolox.broker.system_topics import REVIVE_GROUP
 from kerolox.message.message import Message
 from kerolox.runtime.clock import ManualClock
 from kerolox.store.errors import StoreFull
@@ -136,6 +137,24 @@ async def test_what_cannot_be_stored_again_for_now_is_tried_until_it_can(
             assert broker.broker.offsets.get(REVIVE_GROUP, REVIVE_TOPIC, 0) is None
         await popper.advance(2)
 
+        assert await drained(popper) == [b"0", b"1", b"2"]
+
+
+async def test_a_full_table_of_offsets_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, **SETTINGS) as broker:
+        await send(broker, 3)
+        popper = Popper(broker, clock)
+        await popper.pop("orders")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("kerolox.broker.offsets._OFFSETS_MAX", 1)
+            await popper.advance(LONG_ENOUGH)
+            await broker.broker.store.flusher.flush()
+            await popper.advance(2)
+        done = [broker.broker.offsets.get(REVIVE_GROUP, REVIVE_TOPIC, queue_id) for queue_id in range(8)]
+
+        assert any(offset is not None for offset in done)
         assert await drained(popper) == [b"0", b"1", b"2"]
 
 

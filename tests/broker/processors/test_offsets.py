@@ -119,6 +119,27 @@ async def test_offsets_of_what_is_not_there_are_refused(sent: BrokerFixture) -> 
         await sent.call(committing(0, None))
 
 
+@pytest.mark.parametrize("queue_id", [-1, 8, 2**31 - 1])
+async def test_a_queue_that_its_topic_does_not_have_gets_no_offset(sent: BrokerFixture, queue_id: int) -> None:
+    """Else anybody could fill the table of offsets."""
+    with pytest.raises(InvalidParameter, match=f"queueId {queue_id} is illegal, topic orders has 4 queues"):
+        await sent.call(committing(queue_id, 1))
+
+    assert sent.broker.offsets.table == {}
+
+
+async def test_a_queue_that_its_topic_once_had_may_be_consumed_to_its_end(sent: BrokerFixture) -> None:
+    await sent.send("orders", b"last", 3)
+    topics = sent.broker.topics
+    topics.put(msgspec.structs.replace(topics.find("orders"), read_queue_nums=1, write_queue_nums=1))
+
+    await sent.call(committing(3, 1))
+
+    assert sent.broker.offsets.get("group", "orders", 3) == 1
+    with pytest.raises(InvalidParameter):
+        await sent.call(committing(2, 1))
+
+
 async def test_a_reset_that_a_group_has_not_learned_of_counts_instead_of_what_it_commits(sent: BrokerFixture) -> None:
     await sent.call(committing(0, 2))
     sent.broker.offsets.resets["orders@group"] = {0: 1}

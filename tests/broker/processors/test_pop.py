@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kerolox.broker.errors import InvalidParameter, NoMessage, PollingTimeout
-from kerolox.broker.pop.names import REVIVE_GROUP
+from kerolox.broker.system_topics import REVIVE_GROUP
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, SystemFailure, TopicNotFound
 from kerolox.message.errors import MessageIllegal

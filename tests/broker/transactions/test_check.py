@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kerolox.broker.system_topics import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
-from kerolox.broker.transactions.check import GROUP as PROGRESS
+from kerolox.broker.system_topics import TRANSACTION_GROUP as PROGRESS
 from kerolox.message.message import Message
 from kerolox.message.record import decode, encode
 from kerolox.runtime.clock import ManualClock

@@ -8,7 +8,6 @@ import msgspec
 from kerolox.broker.system_topics import RETRY_PREFIX
 from kerolox.errors import SystemFailure
 
-REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 # What is popped in order has no checkpoint; its receipts name this queue.
 ORDER_REVIVE_QUEUE: Final = 999
 ANY_QUEUE: Final = -1

@@ -1,9 +1,13 @@
 """How far groups have popped: at once in memory, and in the table of offsets when the checkpoints are durable."""
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
 from kerolox.broker.offsets import ConsumerOffsets
+from kerolox.errors import SystemBusy
+
+log = logging.getLogger(__name__)
 
 _Key = tuple[str, str, int]
 
@@ -47,7 +51,11 @@ class Progress:
             if key not in self._ahead:
                 # It was set to another offset meanwhile.
                 continue
-            self._offsets.commit(*key, offset)
+            try:
+                self._offsets.commit(*key, offset)
+            except SystemBusy as error:
+                # Only of what was deleted meanwhile: of all else there is an offset since it was first popped.
+                log.warning("group %s begins anew in queue %d of %s: %s", key[0], key[2], key[1], error)
             if self._ahead[key] == offset:
                 del self._ahead[key]
 

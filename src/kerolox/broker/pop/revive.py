@@ -12,10 +12,10 @@ from kerolox.broker.groups import GroupTable
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.pop.checkpoints import Ack, Checkpoint, Key, ReviveLog
 from kerolox.broker.pop.inflight import Inflight
-from kerolox.broker.pop.names import RETRY_V1, RETRY_V2, REVIVE_GROUP, normal_topic, retry_topic
+from kerolox.broker.pop.names import RETRY_V1, RETRY_V2, normal_topic, retry_topic
 from kerolox.broker.pop.progress import Progress
 from kerolox.broker.statistics import Statistics
-from kerolox.broker.system_topics import RETRY_PREFIX
+from kerolox.broker.system_topics import RETRY_PREFIX, REVIVE_GROUP
 from kerolox.broker.topics import TopicTable
 from kerolox.errors import AnswerError
 from kerolox.message import names

@@ -64,10 +64,16 @@ class OffsetProcessor:
         header = request.header
         if header.consumer_group not in self._groups.groups:
             raise GroupNotFound(f"Group {header.consumer_group} not exist!")
-        if self._topics.get(header.topic) is None:
+        topic = self._topics.get(header.topic)
+        if topic is None:
             raise TopicNotFound(f"Topic {header.topic} not exist!")
         if header.queue_id is None:
             raise InvalidParameter(f"QueueId is null, topic is {header.topic}")
+        queues = max(topic.read_queue_nums, topic.write_queue_nums)
+        is_queue = 0 <= header.queue_id < queues
+        # The topic may have had more once.
+        if not is_queue and self._store.queues.get(header.topic, header.queue_id) is None:
+            raise InvalidParameter(f"queueId {header.queue_id} is illegal, topic {header.topic} has {queues} queues")
         if header.commit_offset is None:
             raise InvalidParameter(f"Offset is null, topic is {header.topic}")
         if not self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset):

@@ -12,7 +12,7 @@ from kerolox.broker.clients import Clients
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.storing import Storing
-from kerolox.broker.system_topics import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
+from kerolox.broker.system_topics import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from kerolox.broker.topics import TopicTable
 from kerolox.broker.transactions import half as halves
 from kerolox.broker.transactions.asking import Asking
@@ -31,8 +31,6 @@ from kerolox.store.queue.pull import Got
 
 log = logging.getLogger(__name__)
 
-# Under this name the progress is kept, as if it were a consumer's.
-GROUP = "CID_RMQ_SYS_TRANS"
 # What is done in one turn of the loop, before others have theirs.
 _READ_COUNT = 32
 _READ_SIZE = 1024 * 1024
@@ -93,7 +91,7 @@ class Checker:
     def _begin(self, topic: str) -> int:
         reader = self._store.reader
         low, high = max(reader.min_offset(topic, QUEUE_ID), 0), reader.max_offset(topic, QUEUE_ID)
-        known = self._offsets.get(GROUP, topic, QUEUE_ID)
+        known = self._offsets.get(TRANSACTION_GROUP, topic, QUEUE_ID)
         return low if known is None else min(max(known, low), high)
 
     async def run(self) -> None:
@@ -131,14 +129,14 @@ class Checker:
         """
         cursor, done, end = self._ended.cursor, self._ops.settle(self._ended.cursor), self._store.log.end_offset
         reached = {HALF_TOPIC: cursor, OP_TOPIC: done}
-        if all((self._offsets.get(GROUP, topic, QUEUE_ID) or 0) == offset for topic, offset in reached.items()):
+        if all((self._offsets.get(TRANSACTION_GROUP, topic, QUEUE_ID) or 0) == offset for topic, offset in reached.items()):
             return
         await self._store.flusher.flush()
         if self._store.flusher.durable_offset < end:
             log.error("the progress of transactions is not written: the log is not durable up to %d", end)
             return
         for topic, offset in reached.items():
-            self._offsets.commit(GROUP, topic, QUEUE_ID, offset)
+            self._offsets.commit(TRANSACTION_GROUP, topic, QUEUE_ID, offset)
 
     # Ops
 
