@@ -4,7 +4,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kerolox.broker.bounds import size_of
 from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.errors import InvalidParameter
 from kerolox.errors import SystemBusy
 from kerolox.remoting.connection import Connection
 from kerolox.runtime.clock import Clock
@@ -14,8 +16,11 @@ from kerolox.wire.headers.clients import NotifyConsumerIdsChanged
 log = logging.getLogger(__name__)
 
 BROADCASTING = "BROADCASTING"
-# A bound the original does not have: groups that one connection may name.
+# Bounds the original does not have: groups that one connection may name, what the subscriptions in them may take,
+# and those of all groups together.
 _GROUPS_OF_CONNECTION_MAX = 10_000
+_SUBSCRIBED_SIZE_MAX = 4 * 1024 * 1024
+_SUBSCRIBED_SIZE_TOTAL_MAX = 256 * 1024 * 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +43,8 @@ class ConsumerGroup:
     channels: dict[Connection, Channel] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     updated_millis: int = 0
+    # About what the subscriptions take.
+    size: int = 0
 
     @property
     def client_ids(self) -> list[str]:
@@ -48,6 +55,7 @@ class ConsumerGroup:
 
 
 ProducerGroup = dict[Connection, Channel]
+_Parts = dict[Connection, dict[str, int]]
 
 
 class Clients:
@@ -58,9 +66,11 @@ class Clients:
         self._clock = clock
         self.producers: dict[str, ProducerGroup] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
-        # Of each connection the groups it has a part in.
-        self._producing: dict[Connection, set[str]] = {}
-        self._consuming: dict[Connection, set[str]] = {}
+        # Of each connection the groups it has a part in, with the size of what it subscribed to there.
+        self._producing: _Parts = {}
+        self._consuming: _Parts = {}
+        self._subscribed_sizes: dict[Connection, int] = {}
+        self._subscribed_size = 0
         # Whether members of a group want to be told of changes.
         self.is_notified: Callable[[str], bool] = lambda group: True
         # Told when the last member of a group has left, and of all subscriptions of a group when some have changed.
@@ -97,10 +107,12 @@ class Clients:
         """
         name = data.group_name
         self._admit(self._consuming, name, channel.connection)
-        group = self.consumers.setdefault(name, ConsumerGroup(name))
-        is_changed = self._join(group, data, channel)
+        group = self.consumers.get(name) or ConsumerGroup(name)
+        is_changed = False
         if not is_refresh:
-            is_changed |= self._subscribe(group, data.subscription_data_set or [])
+            is_changed = self._subscribe(group, data.subscription_data_set or [], channel.connection)
+        self.consumers[name] = group
+        is_changed |= self._join(group, data, channel)
         group.updated_millis = channel.seen_millis
         if is_changed:
             self.notify(name)
@@ -126,23 +138,40 @@ class Clients:
         group.channels[channel.connection] = channel
         return True
 
-    def _subscribe(self, group: ConsumerGroup, wanted: list[SubscriptionData]) -> bool:
+    def _subscribe(self, group: ConsumerGroup, wanted: list[SubscriptionData], connection: Connection) -> bool:
         """Takes over the subscriptions of the newest heartbeat; a new topic or one less is a change."""
-        is_changed = is_newer = False
+        self._charge(group.name, connection, size_of(wanted))
+        merged: dict[str, SubscriptionData] = {}
+        is_newer = False
         for subscription in wanted:
-            known = group.subscriptions.get(subscription.topic)
-            is_changed |= known is None
+            topic = subscription.topic
+            known = merged[topic] if topic in merged else group.subscriptions.get(topic)
             if known is None or subscription.sub_version > known.sub_version:
-                group.subscriptions[subscription.topic] = subscription
-                is_newer = True
-        topics = {subscription.topic for subscription in wanted}
-        for topic in group.subscriptions.keys() - topics:
+                known, is_newer = subscription, True
+            merged[topic] = known
+        is_changed = merged.keys() != group.subscriptions.keys()
+        if not is_changed and not is_newer:
+            return False
+        # Also of older heartbeats, whose versions were higher.
+        size = size_of(merged.values())
+        total = self._subscribed_size - group.size + size
+        if size > group.size and total > _SUBSCRIBED_SIZE_TOTAL_MAX:
+            raise SystemBusy(f"the subscriptions of all groups take {total} bytes, and may take no more")
+        for topic in group.subscriptions.keys() - merged.keys():
             log.info("group %s has left topic %s", group.name, topic)
-            del group.subscriptions[topic]
-            is_changed = True
-        if is_changed or is_newer:
-            self.on_subscribed(group.name, wanted)
+        group.subscriptions, group.size, self._subscribed_size = merged, size, total
+        self.on_subscribed(group.name, wanted)
         return is_changed
+
+    def _charge(self, name: str, connection: Connection, size: int) -> None:
+        of_connection = self._consuming[connection]
+        total = self._subscribed_sizes.get(connection, 0) - of_connection[name] + size
+        if size > of_connection[name] and total > _SUBSCRIBED_SIZE_MAX:
+            raise InvalidParameter(
+                f"the subscriptions of one connection take {total} bytes, at most {_SUBSCRIBED_SIZE_MAX} allowed: "
+                "share them out among several clients"
+            )
+        self._subscribed_sizes[connection], of_connection[name] = total, size
 
     def notify(self, name: str) -> None:
         """Has the members of a group share out the queues anew."""
@@ -166,6 +195,7 @@ class Clients:
     def channel_closed(self, connection: Connection) -> None:
         for group in self._producing.pop(connection, ()):
             self._leave_producers(group, connection)
+        self._subscribed_sizes.pop(connection, None)
         for group in self._consuming.pop(connection, ()):
             self._leave_consumers(group, connection)
 
@@ -185,27 +215,30 @@ class Clients:
             yield from group.channels.values()
 
     def _leave_producers(self, name: str, connection: Connection) -> None:
-        self._producing.get(connection, set()).discard(name)
+        self._producing.get(connection, {}).pop(name, None)
         members = self.producers.get(name)
         if members is not None and members.pop(connection, None) is not None and not members:
             del self.producers[name]
 
     def _leave_consumers(self, name: str, connection: Connection) -> None:
-        self._consuming.get(connection, set()).discard(name)
+        size = self._consuming.get(connection, {}).pop(name, 0)
+        if size:
+            self._subscribed_sizes[connection] -= size
         group = self.consumers.get(name)
         if group is None or group.channels.pop(connection, None) is None:
             return
         if not group.channels:
             del self.consumers[name]
+            self._subscribed_size -= group.size
             self.on_left(name)
         else:
             self.notify(name)
 
-    def _admit(self, groups: dict[Connection, set[str]], name: str, connection: Connection) -> None:
+    def _admit(self, groups: _Parts, name: str, connection: Connection) -> None:
         if connection.is_closed:
             # Its heartbeat was the last thing it sent; nobody would ever take it out again.
             raise SystemBusy("the connection is closed")
-        of_connection = groups.setdefault(connection, set())
+        of_connection = groups.setdefault(connection, {})
         if name not in of_connection and len(of_connection) >= _GROUPS_OF_CONNECTION_MAX:
             raise SystemBusy(f"{len(of_connection)} groups on one connection, at most {_GROUPS_OF_CONNECTION_MAX}")
-        of_connection.add(name)
+        of_connection.setdefault(name, 0)

@@ -215,7 +215,7 @@ class ConsumerFilters:
         )
         self._add(made)
         self.file.changed()
-        log.info("group %s wants of topic %s: %s", group, topic, text)
+        log.info("group %s wants of topic %s: %.200s", group, topic, text)
         return made
 
     def leave(self, group: str) -> None:

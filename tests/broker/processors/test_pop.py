@@ -393,6 +393,8 @@ async def test_popped_in_order_the_same_attempt_gets_the_same_again(popper: Popp
     assert await popper.bodies("orders", order=True, attempt_id="a") == [b"one"]
     assert await popper.bodies("orders", order=True, attempt_id="a") == [b"one"]
     assert await popper.bodies("orders", order=True, attempt_id="b") == []
+    with pytest.raises(InvalidParameter, match="attempt id of 256 characters, at most 255 allowed"):
+        await popper.pop("orders", order=True, attempt_id="x" * 256)
 
 
 async def test_an_ack_lets_who_waits_for_the_queue_go_on(popper: Popper) -> None:

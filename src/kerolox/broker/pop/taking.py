@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from kerolox.broker.bounds import check_name
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.pop.checkpoints import MESSAGES_MAX
@@ -102,6 +103,8 @@ class Taking:
 
         Queues that give some are locked until their checkpoint is stored, unless they are popped in order.
         """
+        # It is kept until the queue is popped again.
+        check_name("attempt id", request.attempt_id)
         taken = Taken(self._clock.millis())
         for topic, queue_id in self._places(request):
             if not (request.order and topic.startswith(RETRY_PREFIX)):

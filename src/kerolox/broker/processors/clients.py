@@ -1,5 +1,6 @@
 """Heartbeats, members of groups, and locks."""
 
+from kerolox.broker.bounds import check_heartbeat, check_locks
 from kerolox.broker.clients import Channel, Clients
 from kerolox.broker.groups import GroupTable
 from kerolox.broker.locks import QueueLocks
@@ -13,6 +14,8 @@ from kerolox.wire.bodies.topics import TopicSysFlag
 from kerolox.wire.header import Empty
 from kerolox.wire.headers import clients as h
 from kerolox.wire.reply import Reply
+
+_LANGUAGE_SIZE_MAX = 32
 
 
 class ClientProcessor:
@@ -28,6 +31,7 @@ class ClientProcessor:
     @handles(h.HeartBeat, lane="heartbeat")
     def heartbeat(self, request: Incoming[h.HeartBeat]) -> Reply[h.HeartbeatTaken]:
         data = HeartbeatData.decode(request.body)
+        check_heartbeat(data)
         is_light = data.heartbeat_fingerprint != 0
         channel = Channel(
             data.client_id,
@@ -73,6 +77,7 @@ class ClientProcessor:
     @handles(h.LockBatchMq)
     def lock(self, request: Incoming[h.LockBatchMq]) -> Reply[Empty]:
         batch = LockBatch.decode(request.body)
+        check_locks(batch)
         owned = self._locks.lock(batch.consumer_group, batch.client_id, batch.mq_set)
         return Reply(None, LockedQueues(owned).encode())
 
@@ -84,4 +89,4 @@ class ClientProcessor:
 
 
 def language_name(language: str | int | None) -> str:
-    return language if isinstance(language, str) else "OTHER"
+    return language if isinstance(language, str) and len(language) <= _LANGUAGE_SIZE_MAX else "OTHER"
