@@ -16,7 +16,7 @@ from kerolox.runtime.clock import ManualClock
 from kerolox.wire.bodies.pop import BatchAck, BatchAcks
 from kerolox.wire.headers.pop import BatchAckMessage, Notification, PeekMessage, PollingInfo, PopRollback
 from tests.broker.brokers import running
-from tests.broker.pop.pops import GROUP, INVISIBLE_MILLIS, Popper
+from tests.broker.pop.pops import GROUP, INVISIBLE_MILLIS, Popper, received
 
 # The invisible time, and what it may take beyond that.
 LONG_ENOUGH = INVISIBLE_MILLIS / 1000 + 6
@@ -357,6 +357,26 @@ async def test_the_revive_log_is_followed_and_its_place_kept(popper: Popper) -> 
 
 
 # In order
+
+
+@pytest.mark.parametrize("order", [False, True])
+async def test_a_pop_ends_where_its_answer_would_be_too_large(tmp_path: Path, order: bool) -> None:
+    clock = ManualClock()
+    sizes = {"mappedFileSizeCommitLog": str(32 << 20), "maxMessageSize": str(6 << 20)}
+    async with running(tmp_path / "store", clock, **sizes) as broker:
+        popper = Popper(broker, clock)
+        for queue_id in range(4):
+            await broker.send("orders", b"%d" % queue_id + bytes(3 << 19), queue_id)
+        taking = broker.broker.pop.taking
+        taking.random = lambda _: 0
+
+        replies = [await popper.ask("orders", order=order) for _ in range(2)]
+
+        assert [reply.fields.rest_num for reply in replies] == [2, 0]
+        assert [len(received(reply, "broker-a")) for reply in replies] == [2, 2]
+        # Whatever its size, one is popped.
+        await broker.send("orders", bytes(5 << 20))
+        assert len(await popper.pop("orders", order=order, queue_id=0)) == (0 if order else 1)
 
 
 async def test_popped_in_order_a_queue_gives_nothing_until_all_was_acked(popper: Popper) -> None:

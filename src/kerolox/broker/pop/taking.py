@@ -30,6 +30,8 @@ Selection = tuple[Matches | None, Wants | None]
 Key = tuple[str, str, int]
 
 INIT_MIN = 0
+# All messages of a pop travel in one frame, which has an end.
+_SIZE_MAX = 4 * 1024 * 1024
 _QUEUE_OFFSET = struct.Struct(">q")
 _QUEUE_OFFSET_AT = 20
 _ELSEWHERE = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
@@ -62,6 +64,8 @@ class Taken:
     pop_time: int
     parts: list[Part] = field(default_factory=list)
     order_counts: list[str] = field(default_factory=list)
+    # Of all records.
+    size: int = 0
     # How many messages there are that were not taken.
     rest: int = 0
     # Not all of a queue was looked at: what was, did not match.
@@ -99,7 +103,7 @@ class Taking:
         self.random: Callable[[int], int] = random.randrange
 
     def take(self, request: PopMessage, selection: Selection) -> Taken:
-        """Takes up to as many messages as are asked for.
+        """Takes up to as many messages as are asked for, and fit into an answer; one at least, however large.
 
         Queues that give some are locked until their checkpoint is stored, unless they are popped in order.
         """
@@ -157,6 +161,9 @@ class Taking:
             log.warning("group %s goes from %d to %d in queue %d of %s", group, at, offset, queue_id, topic)
             self._progress.set(group, topic, queue_id, offset)
             got = self._get(topic, queue_id, offset, left, selection)
+        if taken.size and taken.size + got.size > _SIZE_MAX:
+            taken.rest += max(0, got.max_offset - offset)
+            return
         taken.rest += max(0, got.max_offset - got.next_offset)
         if got.status is GetStatus.FOUND:
             self._found(taken, request, topic, queue_id, offset, got)
@@ -179,6 +186,7 @@ class Taking:
             self.locked.add(part.key)
         self._inflight.popped(topic, group, queue_id, len(offsets))
         taken.parts.append(part)
+        taken.size += got.size
 
     def _get(self, topic: str, queue_id: int, offset: int, count: int, selection: Selection) -> Got:
         matches, wants = selection
