@@ -14,6 +14,7 @@ from kerolox.remoting.client import Client
 from kerolox.remoting.routes import Incoming, Routes, handles
 from kerolox.runtime.clock import ManualClock
 from kerolox.wire.bodies.clients import ConsumerData, ConsumerList, HeartbeatData, SubscriptionData
+from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.header import Empty
 from kerolox.wire.headers.clients import (
     GetConsumerListByGroup,
@@ -49,9 +50,9 @@ class Member:
         async with asyncio.timeout(30):
             return await self._told.get()
 
-    async def told_so_far(self) -> list[str]:
+    async def told_so_far(self, group: str = "group") -> list[str]:
         """Returns what it was told before the broker answers it now: both come on one connection."""
-        await self.members()
+        await self.members(group)
         return [self._told.get_nowait() for _ in range(self._told.qsize())]
 
     async def members(self, group: str = "group") -> list[str]:
@@ -117,6 +118,33 @@ async def test_members_that_broadcast_have_nothing_to_share_out(broker: BrokerFi
         broker.broker.clients.notify("group")
 
         assert await one.told_so_far() == []
+
+
+async def test_members_are_not_told_where_the_broker_tells_nobody(tmp_path: Path) -> None:
+    async with (
+        running(tmp_path, notifyConsumerIdsChangedEnable="false") as broker,
+        member(broker, "one") as one,
+        member(broker, "two") as two,
+    ):
+        await one.join()
+        await two.join()
+        assert (await one.members(), await one.told_so_far()) == (["one", "two"], [])
+
+        broker.broker.settings.update({"notifyConsumerIdsChangedEnable": "true"})
+        await two.leave()
+
+        assert await one.told() == "group"
+
+
+async def test_members_are_not_told_where_their_group_does_not_want_it(broker: BrokerFixture) -> None:
+    quiet = SubscriptionGroupConfig(group_name="quiet", notify_consumer_ids_changed_enable=False)
+    broker.broker.groups.put(quiet)
+    async with member(broker, "one") as one, member(broker, "two") as two:
+        await one.join("quiet")
+        await two.join("quiet")
+        await one.join("other")
+
+        assert await one.told_so_far("other") == ["other"]
 
 
 async def test_who_sends_no_heartbeat_for_two_minutes_is_out_and_the_others_are_told(tmp_path: Path) -> None:

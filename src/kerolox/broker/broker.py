@@ -87,6 +87,7 @@ class Broker:
         self.offsets = ConsumerOffsets(config, disk, directory, clock)
         self.clients = Clients(config, clock)
         self.filters = ConsumerFilters(config, disk, directory, clock)
+        self.clients.is_notified = self._is_notified
         self.clients.on_subscribed, self.clients.on_left = self.filters.subscribe, self.filters.leave
         if config.enable_calc_filter_bit_map:
             settings.store.bit_map_length_consume_queue_ext = self.filters.bloom.bit_count
@@ -252,6 +253,11 @@ class Broker:
         self._identity.address = format_address((config.broker_ip1, port))
         self._identity.ha_address = format_address((config.broker_ip2, port + 1))
         self.storing.store_host = hosts.pack(config.broker_ip1, port)
+
+    def _is_notified(self, group: str) -> bool:
+        known = self.groups.groups.get(group)
+        is_wanted = known is None or known.notify_consumer_ids_changed_enable
+        return is_wanted and self.settings.broker.notify_consumer_ids_changed_enable
 
     def _waiting(self) -> int:
         return len(self.store.arrivals) + len(self.pop.polling) + len(self.pop.notifying)
