@@ -85,6 +85,23 @@ async def test_a_large_batch_is_stored_whole(broker: BrokerFixture) -> None:
     assert [message.body for message in stored[1:]] == [part.body for part in parts]
 
 
+async def test_a_batch_too_long_for_one_turn_is_stored_whole(broker: BrokerFixture) -> None:
+    """It is taken apart in a thread, while others are served."""
+    await broker.send("orders", b"zero")
+    parts = [Part(b"%d" % number, b"UNIQ_KEY\x01u%d\x02" % number) for number in range(1500)]
+
+    sent = await send(broker, batch("orders"), parts)
+
+    assert (sent.queue_offset, sent.msg_id is not None) == (1, True)
+    stored = await broker.messages("orders")
+    assert [message.body for message in stored[1:]] == [part.body for part in parts]
+    assert [message.offset_id for message in stored[1:]] == (sent.msg_id or "").split(",")
+    assert broker.counted("TOPIC_PUT_NUMS", "orders") == 1501
+    with pytest.raises(MessageIllegal):
+        await broker.call(batch("orders"), encode(parts)[:-1])
+    assert len(await broker.messages("orders")) == 1501
+
+
 @pytest.mark.parametrize(
     "request_",
     [
