@@ -2,13 +2,14 @@
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
+from kerolox.message.record import decode
 from kerolox.store.configuration import FlushDiskType
 from kerolox.store.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly
-from kerolox.store.log.commit_log import Draft
+from kerolox.store.log.commit_log import Appended, Draft
 from kerolox.store.store import Store
 from tests.crash.proofs import noted
 from tests.store.disks import SimulatedDisk
@@ -223,6 +224,37 @@ def test_an_index_without_room_stops_new_messages_and_loses_none() -> None:
 
     assert len(all_records(store)) == 2
     assert len(store.reader.find("orders", b"k")) == 1
+
+
+async def test_whatever_keeps_readers_from_seeing_a_message_its_sender_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A defect there must not have those refused whose messages are in the log."""
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    class Told(list[str]):
+        def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
+            self.append(f"{len(appended)} stored")
+
+        def refused(self, first: int, count: int, error: Exception) -> None:
+            self.append(f"{count} refused: {error}")
+
+    store = new_store(SimulatedDisk())
+    await store.open()
+    told = Told()
+    with monkeypatch.context() as patched:
+        patched.setattr(store.dispatcher, "dispatch_appended", fails)
+        store.submit_all([draft(b"first")], told, at_once=True)
+    assert (told, all_records(store)) == (["1 stored"], [])
+    assert "queues and index cannot follow the commit log at 0: a defect" in caplog.messages
+
+    store.submit_all([draft(b"second")], told, at_once=True)
+
+    assert told == ["1 stored", "1 stored"]
+    assert [decode(record).body for record in all_records(store)] == [b"first", b"second"]
+    await store.close()
 
 
 def without_room_for_the_index() -> tuple[SimulatedDisk, Store]:

@@ -436,10 +436,15 @@ class Store(Service):
                 self.dispatcher.follow(end_offset, size_max=sys.maxsize if self._lag is None else _CATCH_UP_SIZE)
             if self.queues.backlog.entries > self.config.queue_entries_pending_max:
                 self.queues.flush()
-        except (OSError, RecordError, StoreError) as error:
-            # What is in the log is stored, and is shown when this can be done again.
+        except Exception as error:
+            # Whatever it is: what is in the log is stored, its senders know, and it is shown when this can be done again.
             if self._lag is None:
-                log.error("queues and index cannot follow the commit log at %d: %s", self.dispatcher.offset, error)
+                is_known = isinstance(error, OSError | RecordError | StoreError)
+                log.error(
+                    "queues and index cannot follow the commit log at %d: %s",
+                    *(self.dispatcher.offset, error),
+                    exc_info=None if is_known else error,
+                )
             self._lag = error
             self.retention.note(error)
             return False
