@@ -199,7 +199,7 @@ async def test_one_connection_may_subscribe_to_so_much(broker: BrokerFixture, mo
     monkeypatch.setattr(module, "_SUBSCRIBED_SIZE_MAX", 100_000)
     await broker.call(HeartBeat(), subscribing("orders", text="x" * 60_000, group="one"))
 
-    with pytest.raises(InvalidParameter, match="the subscriptions of one connection take .* at most 100000 allowed"):
+    with pytest.raises(InvalidParameter, match=r"the subscriptions of one connection take .* at most 100000 allowed"):
         await broker.call(HeartBeat(), subscribing("orders", text="x" * 60_000, group="two"))
     assert list(broker.broker.clients.consumers) == ["one"]
 

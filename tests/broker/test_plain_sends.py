@@ -30,7 +30,12 @@ async def exchange(broker: BrokerFixture, *frames: bytes, answers: int) -> dict[
 
 
 def frame(
-    request: SendMessageV2 | SendBatchMessage, opaque: int, body: bytes = b"body", *, serialization: int = JSON, flag: int = 0
+    request: SendMessageV2,
+    opaque: int,
+    body: bytes = b"body",
+    *,
+    serialization: int = JSON,
+    flag: int = 0,
 ) -> bytes:
     return encode(serialization, code=request.code, opaque=opaque, flag=flag, ext=request.ext(), body=body)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.broker.registration import Master
 from kerolox.errors import TopicNotFound
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.remoting.client import Client
@@ -108,17 +107,6 @@ async def test_the_order_of_topics_is_taken_from_the_answer(tmp_path: Path) -> N
         async with registering(tmp_path, namesrv.address) as broker:
             assert broker.topics.find("TBW102").order
             assert broker.topics.get("unknown") is None
-
-
-async def test_a_slave_learns_its_master_and_forgets_one_that_is_gone(tmp_path: Path) -> None:
-    async with FakeNameServer() as none, FakeNameServer() as some:
-        some.answer = h.BrokerRegistered(ha_server_addr="10.0.0.1:10912", master_addr="10.0.0.1:10911")
-        async with registering(tmp_path, none.address, some.address, brokerId="1") as broker:
-            assert broker.registration.master == Master("10.0.0.1:10911", "10.0.0.1:10912")
-
-            some.answer = h.BrokerRegistered()
-            broker.registration.register_soon()
-            await until(lambda: broker.registration.master is None)
 
 
 async def test_name_servers_that_are_down_or_hang_delay_nobody(tmp_path: Path) -> None:

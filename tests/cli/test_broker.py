@@ -310,6 +310,23 @@ def test_a_broker_that_is_to_keep_people_out_does_not_start(tmp_path: Path, key:
     assert run(BROKER, "-p", "-c", str(configured(tmp_path, **{key: "false"}))).returncode == 0
 
 
+@pytest.mark.parametrize(("key", "value"), [("brokerRole", "SLAVE"), ("brokerRole", "SYNC_MASTER"), ("brokerId", "1")])
+def test_a_broker_that_is_to_have_copies_or_be_one_does_not_start(tmp_path: Path, key: str, value: str) -> None:
+    result = run(BROKER, "-c", str(configured(tmp_path, **{key: value})))
+
+    assert result.returncode == 253
+    assert result.stderr.startswith(f"Error: {key}={value} cannot be had: this broker is a master alone")
+    assert "set brokerRole=ASYNC_MASTER and brokerId=0" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_broker_that_waits_for_no_copies_may_be_told_so(tmp_path: Path) -> None:
+    settings = Settings()
+    settings.update({"brokerRole": "ASYNC_MASTER", "brokerId": "0"})
+
+    settings.refuse_pretence()
+
+
 def test_the_original_name_is_a_script_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 

@@ -16,7 +16,9 @@ _WORD_SIZE = 32
 def check_name(what: str, name: str | None) -> None:
     """InvalidParameter, which tells the length and not the name, if it is too long."""
     if name is not None and len(name) > NAME_SIZE_MAX:
-        raise InvalidParameter(f"{what} of {len(name)} characters, at most {NAME_SIZE_MAX} allowed: choose a shorter one")
+        raise InvalidParameter(
+            f"{what} of {len(name)} characters, at most {NAME_SIZE_MAX} allowed: choose a shorter one"
+        )
 
 
 def check_heartbeat(data: HeartbeatData) -> None:

@@ -167,7 +167,7 @@ class Broker:
             TopicProcessor(config, self.store, self.topics, self.offsets, self.clients, self._forget_topic),
             GroupProcessor(config, self.groups, self.offsets, self._forget_group),
             ConfigProcessor(settings, self.topics, self.registration, disk, clock),
-            RegistrationProcessor(config, self.registration),
+            RegistrationProcessor(),
             lanes=admitted,
         )
         self.metrics = BrokerMetrics(

@@ -13,6 +13,8 @@ from kerolox.runtime.configuration import Properties, bounded, changeable, named
 from kerolox.store.configuration import StoreConfig
 
 MASTER_ID = 0
+# By which the original is told whether it waits for its slaves, or is one.
+_ROLE, _ALONE = "brokerRole", "ASYNC_MASTER"
 # By which the original, of 4.x and of 5.x, is told to ask clients who they are.
 _ACCESS = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
 
@@ -181,13 +183,22 @@ class Settings:
         return found
 
     def refuse_pretence(self) -> None:
-        """ConfigurationError if it is to keep people out in a way that this broker does not have."""
+        """ConfigurationError if it is to keep people out, or copies, in a way that this broker does not have."""
         for key in _ACCESS:
             if self.broker.extra.get(key, "").strip().lower() == "true":
                 raise ConfigurationError(
                     f"{key}=true cannot be had: this broker has no access control, and would let everybody in; "
                     "remove it, and keep others out by bindAddress, a firewall or tls.server.need.client.auth=require"
                 )
+
+        role, broker_id = self.broker.extra.get(_ROLE, _ALONE).strip(), self.broker.broker_id
+        if role != _ALONE or broker_id != MASTER_ID:
+            told = f"brokerId={broker_id}" if role == _ALONE else f"{_ROLE}={role}"
+            raise ConfigurationError(
+                f"{told} cannot be had: this broker is a master alone, and neither makes copies nor is one; set "
+                f"{_ROLE}={_ALONE} and brokerId={MASTER_ID}, give each broker its own brokerName, and for a second "
+                "copy use a disk that has one"
+            )
 
     def to_properties(self) -> dict[str, str]:
         merged: dict[str, str] = {}

@@ -43,9 +43,5 @@ class NoMessage(AnswerError, code=ResponseCode.NO_MESSAGE):
     """There is no message at this offset."""
 
 
-class SlaveNotAvailable(AnswerError, code=ResponseCode.SLAVE_NOT_AVAILABLE):
-    """A slave cannot do this."""
-
-
 class PollingTimeout(AnswerError, code=ResponseCode.POLLING_TIMEOUT):
     """Nothing came while a consumer waited to pop."""

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kerolox.broker.announcement import Announcement
 from kerolox.broker.configuration import BrokerConfig
@@ -16,7 +15,6 @@ from kerolox.runtime.clock import Clock
 from kerolox.runtime.service import Service
 from kerolox.wire.bodies.kv import KVTable
 from kerolox.wire.bodies.topics import TopicConfig
-from kerolox.wire.headers.namesrv import BrokerRegistered
 
 log = logging.getLogger(__name__)
 
@@ -29,14 +27,6 @@ _STOP_SECONDS = 3.0
 _PROBE_SECONDS = 10.0
 _PROBE_FIRST_SECONDS = 0.5
 _RETRY_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Master:
-    """Where a slave finds its master."""
-
-    address: str
-    ha_address: str
 
 
 class Registration(Service):
@@ -108,11 +98,6 @@ class Registration(Service):
         """The NameServers that know the broker, as far as it knows."""
         return [address for address, link in self._links.items() if link.is_registered]
 
-    @property
-    def master(self) -> Master | None:
-        """The master of a slave, by the first NameServer that has one."""
-        return next((link.master for link in self._links.values() if link.master is not None), None)
-
     def register_soon(self, topic: TopicConfig | None = None) -> None:
         """Tells all NameServers of a topic that is new or has changed; of everything if none is given."""
         for link in self._links.values():
@@ -129,7 +114,6 @@ class _Link:
         self._clock = registration.clock
         self.address = address
         self.is_registered = False
-        self.master: Master | None = None
         # Set when the first attempt has ended, however it did.
         self.tried = asyncio.Event()
         # Whether the NameServer knows light heartbeats; before 5.0 none does. None as long as it is not known.
@@ -240,7 +224,6 @@ class _Link:
         seconds = self._of.config.register_broker_timeout_mills / 1000
         self._has_been_told = True
         answer = await self._client.call(self.address, request, body, timeout_seconds=seconds)
-        self.master = _master(answer.header)
         if answer.body:
             try:
                 self._of.topics.take_order(KVTable.decode(answer.body).table)
@@ -299,9 +282,3 @@ class _Link:
                 except (RemotingError, OSError) as error:
                     self._failed(error)
                     self.wake()
-
-
-def _master(answer: BrokerRegistered | None) -> Master | None:
-    if answer is None or not answer.master_addr:
-        return None
-    return Master(answer.master_addr, answer.ha_server_addr or "")

@@ -437,7 +437,7 @@ class Store(Service):
             if self.queues.backlog.entries > self.config.queue_entries_pending_max:
                 self.queues.flush()
         except Exception as error:
-            # Whatever it is: what is in the log is stored, its senders know, and it is shown when this can be done again.
+            # Whatever it is: what is in the log is stored, its senders know it, and it is shown when that can be done.
             if self._lag is None:
                 is_known = isinstance(error, OSError | RecordError | StoreError)
                 log.error(

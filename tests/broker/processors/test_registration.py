@@ -6,17 +6,9 @@ import pytest
 
 from kerolox.wire.headers.namesrv import NotifyMinBrokerIdChange
 from tests.broker.brokers import running
-from tests.broker.name_servers import FakeNameServer, until
+from tests.broker.name_servers import FakeNameServer
 
 NOTICE = NotifyMinBrokerIdChange(min_broker_id=0, min_broker_addr="10.0.0.1:10911", ha_broker_addr="10.0.0.1:10912")
-
-
-async def test_a_slave_asks_who_its_master_is_now(tmp_path: Path) -> None:
-    async with FakeNameServer() as namesrv, running(tmp_path, namesrvAddr=namesrv.address, brokerId="1") as broker:
-        await broker.call(NOTICE)
-        await until(lambda: len(namesrv.bodies) == 2)
-
-        assert broker.broker.registration.master is None
 
 
 async def test_a_master_has_nothing_to_ask(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.broker.errors import IllegalOperation, SlaveNotAvailable
+from kerolox.broker.errors import IllegalOperation
 from kerolox.broker.system_topics import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
 from kerolox.broker.transactions.half import draft_of, given_up
 from kerolox.errors import CallTimeout, NoPermission, SystemFailure
@@ -167,12 +167,6 @@ async def test_a_time_shorter_than_the_time_out_counts_as_that(producer: Produce
     await clock.advance(6)
 
     await producer.end(place, ROLLBACK)
-
-
-async def test_a_slave_ends_nothing(tmp_path: Path) -> None:
-    async with running(tmp_path, brokerId="1") as broker, producing(broker) as producer:
-        with pytest.raises(SlaveNotAvailable):
-            await producer.end((0, 0), COMMIT)
 
 
 async def test_transactions_can_be_refused(tmp_path: Path) -> None:

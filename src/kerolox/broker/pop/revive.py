@@ -7,7 +7,7 @@ from time import perf_counter
 
 import msgspec
 
-from kerolox.broker.configuration import MASTER_ID, BrokerConfig
+from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.groups import GroupTable
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.pop.checkpoints import Ack, Checkpoint, Key, ReviveLog
@@ -106,7 +106,7 @@ class Revive(Service):
             self.queues.append(_Queue(queue_id, 0 if done is None else done + 1))
 
     async def run(self) -> None:
-        is_needed = self._config.broker_id == MASTER_ID and self._store.config.timer_wheel_enable
+        is_needed = self._store.config.timer_wheel_enable
         while True:
             await self._clock.sleep(self._config.revive_interval / 1000)
             self._progress.settle()

@@ -2,8 +2,8 @@
 
 from time import perf_counter
 
-from kerolox.broker.configuration import MASTER_ID, BrokerConfig
-from kerolox.broker.errors import IllegalOperation, ServiceNotAvailable, SlaveNotAvailable
+from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.errors import IllegalOperation, ServiceNotAvailable
 from kerolox.broker.statistics import Statistics
 from kerolox.broker.storing import Storing, born_host
 from kerolox.broker.topics import TopicTable
@@ -62,8 +62,6 @@ class RecallProcessor:
         config = self._config
         if not config.recall_message_enable:
             raise NoPermission("recall failed, operation is forbidden")
-        if config.broker_id != MASTER_ID:
-            raise SlaveNotAvailable(_UNAVAILABLE)
         if self._clock.millis() < config.start_accept_send_request_time_stamp:
             raise ServiceNotAvailable(_UNAVAILABLE)
         if self._topics.get(header.topic) is None:

@@ -2,8 +2,8 @@
 
 from time import perf_counter
 
-from kerolox.broker.configuration import MASTER_ID, BrokerConfig
-from kerolox.broker.errors import IllegalOperation, ServiceNotAvailable, SlaveNotAvailable
+from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.errors import IllegalOperation, ServiceNotAvailable
 from kerolox.broker.statistics import Statistics
 from kerolox.broker.storing import Storing, refusal
 from kerolox.broker.system_topics import CHECK_MAX_TOPIC, HALF_TOPIC
@@ -47,8 +47,6 @@ class TransactionProcessor:
     @handles(EndTransaction, lane="endTransaction")
     def end(self, request: Incoming[EndTransaction]) -> Answering[Empty]:
         header = request.header
-        if self._config.broker_id != MASTER_ID:
-            raise SlaveNotAvailable("a slave ends no transactions")
         if header.commit_or_rollback not in (sysflag.COMMIT, sysflag.ROLLBACK):
             # Who does not know gets no answer, as in the original, and will be asked.
             return Later(request)

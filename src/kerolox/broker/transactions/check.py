@@ -129,7 +129,9 @@ class Checker:
         """
         cursor, done, end = self._ended.cursor, self._ops.settle(self._ended.cursor), self._store.log.end_offset
         reached = {HALF_TOPIC: cursor, OP_TOPIC: done}
-        if all((self._offsets.get(TRANSACTION_GROUP, topic, QUEUE_ID) or 0) == offset for topic, offset in reached.items()):
+        if all(
+            (self._offsets.get(TRANSACTION_GROUP, topic, QUEUE_ID) or 0) == offset for topic, offset in reached.items()
+        ):
             return
         await self._store.flusher.flush()
         if self._store.flusher.durable_offset < end:
