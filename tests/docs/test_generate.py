@@ -51,3 +51,7 @@ def test_what_is_said_not_to_be_answered_is_not() -> None:
 
     assert [code.name for code in UNSUPPORTED if code in answered] == []
     assert [code.name for code in REFUSED if code not in answered] == []
+
+
+def test_what_is_not_answered_has_a_reason() -> None:
+    assert [line for line in generate.page().splitlines() if line.endswith("| code 3 |")] == []

@@ -11,6 +11,8 @@ _COLD = "cold data are read like others, and need no flow control"
 _CONTAINER = "one process is one broker"
 _ROCKS = "queues and tables are files, and never RocksDB"
 _CONTROLLER = "brokers keep their roles; there is no controller"
+_ACCESS = "there is no access control here, and nothing to be told of it"
+_REPLICATION = "a broker is a master alone, and is not copied"
 _REMOVED = "was removed from the original, or never was in it"
 
 # Answered with REQUEST_CODE_NOT_SUPPORTED.
@@ -23,6 +25,10 @@ UNSUPPORTED: dict[R, str] = {
     R.REMOVE_BROKER: _CONTAINER,
     R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: _ROCKS,
     R.EXPORT_ROCKSDB_CONFIG_TO_JSON: _ROCKS,
+    R.UPDATE_AND_CREATE_STATIC_TOPIC: "a topic has its queues on each broker, and there are no static topics",
+    R.EXCHANGE_BROKER_HA_INFO: _REPLICATION,
+    R.RESET_MASTER_FLUSH_OFFSET: _REPLICATION,
+    **{code: _ACCESS for code in R if 50 <= code <= 54 or 3001 <= code <= 3010},
     **{code: _CONTROLLER for code in R if 1001 <= code <= 1013},
     **dict.fromkeys(
         (
