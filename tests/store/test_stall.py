@@ -19,11 +19,24 @@ def disk() -> Iterator[SlowDisk]:
     disk.let_go.release(1000)
 
 
-async def stalled(disk: SlowDisk, *, patience_seconds: float) -> Store:
+class Patience:
+    """How long senders wait; it may change while they do."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        # If it is set, whoever came before this time has waited for too long, and whoever came later has not.
+        self.came_before: float | None = None
+
+    def __call__(self) -> float:
+        return self.seconds if self.came_before is None else asyncio.get_running_loop().time() - self.came_before
+
+
+async def stalled(disk: SlowDisk, patience: Patience) -> Store:
     """Returns a store whose next file is being made for as long as the test wants."""
     store = store_without_index(disk)
-    store.patience_seconds = lambda: patience_seconds
+    store.patience_seconds = Patience(60)
     await store.put(draft_of_size(3000))
+    store.patience_seconds = patience
     disk.is_slow = True
     return store
 
@@ -35,7 +48,8 @@ async def durable(store: Store) -> None:
 
 
 async def test_who_waits_too_long_is_refused_and_not_stored_afterwards(disk: SlowDisk) -> None:
-    store = await stalled(disk, patience_seconds=0.02)
+    patience = Patience(0.02)
+    store = await stalled(disk, patience)
     late = [asyncio.create_task(store.put(draft_of_size(size))) for size in (2000, 200)]
 
     refused = await asyncio.gather(*late, return_exceptions=True)
@@ -43,7 +57,7 @@ async def test_who_waits_too_long_is_refused_and_not_stored_afterwards(disk: Slo
     assert [type(error) for error in refused] == [WaitedTooLong, WaitedTooLong]
     assert isinstance(refused[0], WaitedTooLong)
     assert (refused[0].waited_millis >= 20, refused[0].waiting) == (True, 2)
-    store.patience_seconds = lambda: 20
+    patience.seconds = 60
     patient = asyncio.create_task(store.put(draft_of_size(1500)))
     await asyncio.sleep(0)
     disk.let_go.release(10)
@@ -54,15 +68,18 @@ async def test_who_waits_too_long_is_refused_and_not_stored_afterwards(disk: Slo
 
 
 async def test_who_came_later_waits_on(disk: SlowDisk) -> None:
-    store = await stalled(disk, patience_seconds=0.05)
+    patience = Patience(60)
+    store = await stalled(disk, patience)
     first = asyncio.create_task(store.put(draft_of_size(2000)))
     await asyncio.wait([first], timeout=0.03)
+    came_before = asyncio.get_running_loop().time() - 0.001
     second = asyncio.create_task(store.put(draft_of_size(2000)))
+    await asyncio.sleep(0)
+    patience.came_before = came_before
 
     with pytest.raises(WaitedTooLong):
         await first
     assert not second.done()
-    store.patience_seconds = lambda: 20
     disk.let_go.release(10)
 
     assert (await second)[0].queue_offset == 1
@@ -70,7 +87,7 @@ async def test_who_came_later_waits_on(disk: SlowDisk) -> None:
 
 
 async def test_a_file_that_comes_in_time_refuses_nobody(disk: SlowDisk) -> None:
-    store = await stalled(disk, patience_seconds=20)
+    store = await stalled(disk, Patience(60))
     waiting = asyncio.create_task(store.put(draft_of_size(2000)))
     assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
 
@@ -81,7 +98,7 @@ async def test_a_file_that_comes_in_time_refuses_nobody(disk: SlowDisk) -> None:
 
 
 async def test_more_bytes_than_allowed_do_not_wait_for_a_file(disk: SlowDisk) -> None:
-    store = await stalled(disk, patience_seconds=20)
+    store = await stalled(disk, Patience(60))
     store.config.put_bytes_pending_max = 5000
     waiting = [asyncio.create_task(store.put(draft_of_size(2000))) for _ in range(2)]
     assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
