@@ -120,9 +120,7 @@ class Broker:
         retries = Retries(self.topics, self.groups, self.locks)
         self.store.on_told = flush_waiting
         self.store.patience_seconds = lambda: config.wait_time_mills_in_send_queue / 1000
-        info = RuntimeInfo(
-            *(settings, self.store, self.delivery, self.timer, self.statistics, admitted, self._waiting, clock, disk)
-        )
+        info = RuntimeInfo(*(settings, self.store, self.delivery, self.timer, self.statistics, admitted, clock, disk))
         self.routes = Routes(
             SendProcessor(
                 config, self.topics, admission, retries, self.storing, ids, admitted["send"], self.statistics
@@ -133,11 +131,11 @@ class Broker:
             QueryProcessor(self.store.reader),
             PullProcessor(
                 *(config, self.store, self.topics, self.groups, self.offsets, self.clients, self.selector),
-                *(self.statistics, self.behind),
+                *(self.statistics, self.behind, admitted["pull"]),
             ),
             PopProcessor(
                 *(config, settings.store, self.topics, self.groups, self.pop, self.statistics, clock),
-                self.selector.of_request,
+                *(self.selector.of_request, admitted["pull"]),
             ),
             AssignmentProcessor(config, self.topics, self.groups, self.clients, self.request_modes, queues),
             OffsetProcessor(self.store, self.topics, self.groups, self.offsets),
@@ -258,9 +256,6 @@ class Broker:
         known = self.groups.groups.get(group)
         is_wanted = known is None or known.notify_consumer_ids_changed_enable
         return is_wanted and self.settings.broker.notify_consumer_ids_changed_enable
-
-    def _waiting(self) -> int:
-        return len(self.store.arrivals) + len(self.pop.polling) + len(self.pop.notifying)
 
     def _forget_topic(self, topic: str) -> None:
         self.statistics.forget_topic(topic)

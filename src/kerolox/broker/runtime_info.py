@@ -1,7 +1,7 @@
 """What a broker says of itself: the table that `brokerStatus` and `clusterList` show."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kerolox.broker.configuration import Settings
@@ -38,7 +38,6 @@ class RuntimeInfo:
         timer: Timer,
         statistics: Statistics,
         lanes: Mapping[str, Lane],
-        waiting: Callable[[], int],
         clock: Clock,
         disk: Disk,
     ) -> None:
@@ -49,7 +48,6 @@ class RuntimeInfo:
         self._statistics = statistics
         self._lanes = lanes
         # How many pulls and pops wait for a message to come: they are under way, and nobody's queue.
-        self._waiting = waiting
         self._clock = clock
         self._disk = disk
 
@@ -98,8 +96,7 @@ class RuntimeInfo:
     def _pools(self) -> Iterator[tuple[str, object]]:
         for pool, name in _POOLS.items():
             lane = self._lanes.get(name) or self._lanes.get("default")
-            size = lane.under_way if lane else 0
-            yield f"{pool}ThreadPoolQueueSize", max(0, size - self._waiting()) if name == "pull" else size
+            yield f"{pool}ThreadPoolQueueSize", lane.under_way if lane else 0
             yield f"{pool}ThreadPoolQueueCapacity", lane.capacity if lane else 0
             # Requests are begun in the turn in which they come.
             yield f"{pool}ThreadPoolQueueHeadWaitTimeMills", 0

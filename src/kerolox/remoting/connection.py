@@ -92,7 +92,8 @@ class Connection(asyncio.BufferedProtocol):
         # What becomes of the plaintext under TLS.
         self._receive_plain: Callable[[bytes], None] = self._receive_frames
         self._calls: dict[int, asyncio.Future[Command]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        # Of each whether it is parked.
+        self._tasks: dict[asyncio.Task[None], bool] = {}
         self._out: list[bytes] = []
         self._writable: asyncio.Future[None] | None = None
 
@@ -128,6 +129,9 @@ class Connection(asyncio.BufferedProtocol):
             self._writable.set_result(None)
         if not self.closed.done():
             self.closed.set_result(None)
+        for task, is_parked in list(self._tasks.items()):
+            if is_parked:
+                task.cancel()
         if self._on_closed is not None:
             self._on_closed(self)
 
@@ -391,8 +395,17 @@ class Connection(asyncio.BufferedProtocol):
             work.close()
             raise SystemBusy(f"[OVERLOAD]system busy, {len(self._tasks)} requests in flight on this connection")
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = False
+        task.add_done_callback(self._tasks.pop)
+
+    def park(self, task: asyncio.Task[None]) -> None:
+        """Has work that only waits end when the connection does, until it is resumed."""
+        self._tasks[task] = True
+        if self.closed.done():
+            task.cancel()
+
+    def resume(self, task: asyncio.Task[None]) -> None:
+        self._tasks[task] = False
 
     async def finish(self) -> None:
         """Ends what is still being worked on."""

@@ -10,13 +10,15 @@ import pytest
 from kerolox.broker.errors import InvalidParameter, NoMessage, PollingTimeout
 from kerolox.broker.system_topics import REVIVE_GROUP
 from kerolox.codes import ResponseCode
-from kerolox.errors import AnswerError, SystemFailure, TopicNotFound
+from kerolox.errors import AnswerError, RemotingError, SystemFailure, TopicNotFound
 from kerolox.message.errors import MessageIllegal
+from kerolox.remoting.client import Client
 from kerolox.runtime.clock import ManualClock
 from kerolox.wire.bodies.pop import BatchAck, BatchAcks
 from kerolox.wire.headers.pop import BatchAckMessage, Notification, PeekMessage, PollingInfo, PopRollback
-from tests.broker.brokers import running
+from tests.broker.brokers import BrokerFixture, running
 from tests.broker.pop.pops import GROUP, INVISIBLE_MILLIS, Popper, received
+from tests.remoting.support import until
 
 # The invisible time, and what it may take beyond that.
 LONG_ENOUGH = INVISIBLE_MILLIS / 1000 + 6
@@ -247,6 +249,54 @@ async def test_no_more_may_wait_than_the_configuration_says(tmp_path: Path) -> N
         await asyncio.gather(*waiting)
 
 
+async def test_who_waits_to_pop_takes_no_place_and_ends_with_its_connection(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock) as broker:
+        lane = broker.broker.routes._lanes["pull"]
+        lane.capacity = 1
+        await broker.send("orders", b"one")
+        await Popper(broker, clock).pop("orders")
+        async with Client() as leaving:
+            popper = Popper(BrokerFixture(broker.broker, leaving), clock)
+            popped = asyncio.create_task(popper.ask("orders", poll_time=2**62))
+            await until(lambda: lane.parked == 1)
+            notified = asyncio.create_task(popper.broker.call(notification(2**62)))
+            await until(lambda: lane.parked == 2)
+        for failed in (popped, notified):
+            with pytest.raises(RemotingError):
+                await failed
+
+        await until(lambda: lane.parked == 0)
+
+        assert lane.under_way == 0
+        assert len(broker.broker.pop.polling) == len(broker.broker.pop.notifying) == 0
+
+
+async def test_no_more_wait_to_pop_than_may_wait_at_all(popper: Popper) -> None:
+    await popper.broker.send("orders", b"one")
+    await popper.pop("orders")
+    popper.broker.broker.routes._lanes["pull"].parked_max = 0
+
+    with pytest.raises(AnswerError) as refused:
+        await popper.ask("orders", poll_time=600_000)
+    notified = await popper.broker.call(notification(600_000))
+
+    assert refused.value.code == ResponseCode.POLLING_FULL
+    assert notified.fields.polling_full
+
+
+async def test_nobody_waits_for_ever_to_pop(popper: Popper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kerolox.broker.processors.pop.WAIT_SECONDS_MAX", 0.01)
+    await popper.broker.send("orders", b"one")
+    await popper.pop("orders")
+
+    with pytest.raises(PollingTimeout):
+        await popper.ask("orders", poll_time=2**62)
+    notified = await popper.broker.call(notification(2**62))
+
+    assert not notified.fields.has_msg
+
+
 async def test_a_new_group_begins_where_it_says(popper: Popper) -> None:
     for number in range(3):
         await popper.broker.send("orders", b"%d" % number)
@@ -438,6 +488,10 @@ async def test_less_time_in_order_brings_a_message_sooner(popper: Popper) -> Non
 
     assert changed.pop_time == receipt.pop_time
     assert await popper.bodies("orders", order=True) == [b"one"]
+
+
+def notification(poll_time: int) -> Notification:
+    return Notification(consumer_group=GROUP, topic="orders", queue_id=-1, poll_time=poll_time, born_time=0)
 
 
 async def until_polling(popper: Popper, count: int, queue_id: int = -1) -> None:

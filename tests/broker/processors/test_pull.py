@@ -6,10 +6,14 @@ import pytest
 
 from kerolox.broker.errors import GroupNotFound, InvalidParameter, SubscriptionNotFound
 from kerolox.codes import ResponseCode
-from kerolox.errors import AnswerError, NoPermission, TopicNotFound
+from kerolox.errors import AnswerError, NoPermission, RemotingError, TopicNotFound
 from kerolox.message.record import decode_all
+from kerolox.remoting.client import Client
 from kerolox.store.queue.pull import PullBounds
-from tests.broker.brokers import BrokerFixture
+from kerolox.wire.headers.messages import Pulled
+from kerolox.wire.reply import Reply
+from tests.broker.brokers import BrokerFixture, pulling
+from tests.remoting.support import until
 
 SUSPEND = 0x2 | 0x4
 
@@ -119,3 +123,54 @@ async def test_a_pull_in_bulk_reads_what_is_no_longer_in_memory_just_as_well(bro
     bulk = await broker.pull("orders", 0, max_msg_nums=1000, max_msg_bytes=1_000_000)
 
     assert [reply.fields.next_begin_offset for reply in (usual, bulk)] == [8, 40]
+
+
+async def test_pulls_that_wait_take_no_place_from_others(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"old")
+    lane = broker.broker.routes._lanes["pull"]
+    lane.capacity = 1
+    pulls: list[asyncio.Task[Reply[Pulled]]] = []
+    while len(pulls) < 2:
+        pulls.append(asyncio.create_task(broker.pull("orders", 1, sys_flag=SUSPEND, suspend_timeout_millis=60_000)))
+        await until(lambda: lane.parked == len(pulls))
+
+    await broker.send("orders", b"new")
+
+    for pull in pulls:
+        assert [message.body for message in decode_all((await pull).body)] == [b"new"]
+    assert (lane.under_way, lane.parked) == (0, 0)
+
+
+async def test_a_pull_that_waits_ends_with_its_connection(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"old")
+    async with Client() as leaving:
+        request = pulling("orders", 0, 1, sys_flag=SUSPEND, suspend_timeout_millis=2**62)
+        pull = asyncio.create_task(leaving.call(broker.broker.address, request, timeout_seconds=60))
+        await broker.until_waiting("orders")
+    with pytest.raises(RemotingError):
+        await pull
+
+    await until(lambda: not broker.broker.store.arrivals.waiting("orders", 0))
+
+    lane = broker.broker.routes._lanes["pull"]
+    assert (lane.under_way, lane.parked) == (0, 0)
+
+
+async def test_a_pull_does_not_wait_where_too_many_do(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"old")
+    broker.broker.routes._lanes["pull"].parked_max = 0
+
+    with pytest.raises(AnswerError) as refused:
+        await broker.pull("orders", 1, sys_flag=SUSPEND, suspend_timeout_millis=600_000)
+
+    assert refused.value.code == ResponseCode.PULL_NOT_FOUND
+
+
+async def test_nobody_waits_for_ever(broker: BrokerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kerolox.broker.processors.pull.WAIT_SECONDS_MAX", 0.01)
+    await broker.send("orders", b"old")
+
+    with pytest.raises(AnswerError) as refused:
+        await broker.pull("orders", 1, sys_flag=SUSPEND, suspend_timeout_millis=2**62)
+
+    assert refused.value.code == ResponseCode.PULL_NOT_FOUND

@@ -14,10 +14,12 @@ from kerolox.broker.pop.taking import Selection, Taken
 from kerolox.broker.statistics import Statistics
 from kerolox.broker.topics import TopicTable
 from kerolox.codes import ResponseCode
-from kerolox.errors import NoPermission, SystemFailure
+from kerolox.errors import NoPermission, SystemBusy, SystemFailure
 from kerolox.message.record import check_topic
+from kerolox.remoting.parking import WAIT_SECONDS_MAX, Parked
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime.clock import Clock
+from kerolox.runtime.lanes import Lane
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.queue.pull import GetStatus
 from kerolox.wire.bodies.pop import BatchAcks
@@ -44,6 +46,7 @@ class PopProcessor:
         statistics: Statistics,
         clock: Clock,
         select: Select,
+        lane: Lane,
     ) -> None:
         self._config = config
         self._store_config = store_config
@@ -57,6 +60,7 @@ class PopProcessor:
         self._statistics = statistics
         self._clock = clock
         self._select = select
+        self._lane = lane
         self._popping.on_rest = self._wake
 
     def _wake(self, topic: str, group: str, queue_id: int) -> None:
@@ -71,8 +75,7 @@ class PopProcessor:
         self._check_pop(header)
         selection = self._select(header.consumer_group, header.topic, header.exp, header.exp_type)
         loop = asyncio.get_running_loop()
-        born = header.born_time or self._clock.millis()
-        deadline = loop.time() + (born + header.poll_time - self._clock.millis()) / 1000
+        deadline = loop.time() + self._seconds(header)
         while True:
             began = perf_counter()
             taken, answer, body = await self._popping.pop(header, selection)
@@ -89,10 +92,11 @@ class PopProcessor:
                     continue
                 try:
                     # Nobody had a turn since the queues were looked at: what comes from now on wakes it.
-                    await self._wait(header, min(left, self._until_visible(taken)))
+                    with Parked(self._lane, request.connection):
+                        await self._wait(header, min(left, self._until_visible(taken)))
                     if not request.connection.is_closed:
                         continue
-                except PollingFull:
+                except (PollingFull, SystemBusy):
                     code = ResponseCode.POLLING_FULL
                 else:
                     self._wake(header.topic, header.consumer_group, header.queue_id)
@@ -109,6 +113,11 @@ class PopProcessor:
 
     async def _wait(self, header: h.PopMessage, seconds: float) -> None:
         await self._polling.wait(header.topic, header.consumer_group, header.queue_id, seconds=seconds)
+
+    def _seconds(self, header: h.PopMessage | h.Notification) -> float:
+        """Returns how long one may wait from now on."""
+        now = self._clock.millis()
+        return min(((header.born_time or now) + header.poll_time - now) / 1000, WAIT_SECONDS_MAX)
 
     def _until_visible(self, taken: Taken) -> float:
         if not taken.visible_time:
@@ -170,8 +179,7 @@ class PopProcessor:
         header = request.header
         self._check_peek(header)
         loop = asyncio.get_running_loop()
-        now = self._clock.millis()
-        deadline = loop.time() + ((header.born_time or now) + header.poll_time - now) / 1000
+        deadline = loop.time() + self._seconds(header)
         while True:
             has_message, visible_time = self._peeking.has_message(header)
             left = deadline - loop.time()
@@ -180,8 +188,9 @@ class PopProcessor:
             if visible_time:
                 left = min(left, max(0.001, (visible_time - self._clock.millis()) / 1000))
             try:
-                await self._notifying.wait(header.topic, header.consumer_group, header.queue_id, seconds=left)
-            except PollingFull:
+                with Parked(self._lane, request.connection):
+                    await self._notifying.wait(header.topic, header.consumer_group, header.queue_id, seconds=left)
+            except (PollingFull, SystemBusy):
                 return Reply(h.Notified(has_msg=False, polling_full=True))
 
     @handles(h.PollingInfo)

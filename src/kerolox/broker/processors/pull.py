@@ -20,8 +20,10 @@ from kerolox.broker.selection import Selection, Selector
 from kerolox.broker.statistics import Statistics
 from kerolox.broker.topics import TopicTable
 from kerolox.codes import ResponseCode
-from kerolox.errors import NoPermission
+from kerolox.errors import NoPermission, SystemBusy
+from kerolox.remoting.parking import WAIT_SECONDS_MAX, Parked
 from kerolox.remoting.routes import Incoming, handles
+from kerolox.runtime.lanes import Lane
 from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, PullBounds
 from kerolox.store.store import Store
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
@@ -58,6 +60,7 @@ class PullProcessor:
         selector: Selector,
         statistics: Statistics,
         behind: FallBehind,
+        lane: Lane,
     ) -> None:
         self._config = config
         self._store = store
@@ -68,6 +71,7 @@ class PullProcessor:
         self._selector = selector
         self._statistics = statistics
         self._behind = behind
+        self._lane = lane
         self._bulk = BulkPulls(store.config)
 
     @handles(h.PullMessage, lane="pull")
@@ -93,7 +97,7 @@ class PullProcessor:
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             # It is looked for once more before it waits, and counts as one that found nothing.
             self._statistics.missed -= 1
-            return self._wait(header, selection)
+            return self._wait(request, selection)
         return reply
 
     def _check(self, header: h.PullMessage) -> SubscriptionGroupConfig:
@@ -160,11 +164,12 @@ class PullProcessor:
         low, high = (find(header.topic, header.queue_id) for find in (reader.min_offset, reader.max_offset))
         return Got(GetStatus.OFFSET_RESET, queue_offset, low, high)
 
-    async def _wait(self, header: h.PullMessage, selection: Selection) -> Reply[h.Pulled]:
+    async def _wait(self, request: Incoming[Any], selection: Selection) -> Reply[h.Pulled]:
         """Answers when something comes that the consumer wants, or when it has waited as long as it said."""
+        header: h.PullMessage = request.header
         loop = asyncio.get_running_loop()
         if self._config.long_polling_enable:
-            seconds = max(header.suspend_timeout_millis, 0) / 1000
+            seconds = min(max(header.suspend_timeout_millis, 0) / 1000, WAIT_SECONDS_MAX)
         else:
             seconds = self._config.short_polling_time_mills / 1000
         deadline = loop.time() + seconds
@@ -180,7 +185,12 @@ class PullProcessor:
                 reply = self._reply(header, got)
                 if reply.code != ResponseCode.PULL_NOT_FOUND or left <= 0:
                     return reply
-            await self._store.arrivals.wait(header.topic, header.queue_id, seconds=left)
+            try:
+                with Parked(self._lane, request.connection):
+                    await self._store.arrivals.wait(header.topic, header.queue_id, seconds=left)
+            except SystemBusy:
+                # Too many wait; this one is told that there is nothing now.
+                return self._reply(header, got)
 
     def _reply(self, header: h.PullMessage, got: Got) -> Reply[h.Pulled]:
         code = _CODES.get(got.status)
