@@ -188,7 +188,8 @@ async def test_a_peer_that_does_not_read_is_not_read_from_and_is_answered_when_i
                 assert (await modest.answer()).opaque == number
 
             held = connection._transport.get_write_buffer_size()
-            assert limits.write_buffer_high < held <= limits.write_buffer_high + 2 * (ANSWER_SIZE + 200)
+            # How much the system took before decides how full the buffer was when the last answers came.
+            assert limits.write_buffer_high < held <= 2 * limits.write_buffer_high + ANSWER_SIZE + 200
             # What is not in the buffer is in the kernel's.
             answered = sum(key.startswith("greedy") for key in echo.asked)
             assert answered < REQUESTS / 2
