@@ -1,10 +1,10 @@
 """A broker on real sockets and files, and a plain client of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kerolox.broker import Broker, Settings
 from kerolox.message import properties
@@ -13,10 +13,12 @@ from kerolox.message.record import decode_all
 from kerolox.remoting.client import Client
 from kerolox.runtime.clock import Clock
 from kerolox.wire.bodies.clients import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from kerolox.wire.command import JSON, encode
 from kerolox.wire.header import Header, Request
 from kerolox.wire.headers.clients import HeartBeat, HeartbeatTaken
 from kerolox.wire.headers.messages import Pulled, PullMessage, SendMessageV2, Sent
 from kerolox.wire.reply import Reply
+from tests.remoting.support import Peer
 
 A = TypeVar("A", bound=Header)
 
@@ -131,3 +133,21 @@ def pulling(topic: str, queue_id: int, queue_offset: int, **fields: object) -> P
         "sub_version": 0,
     }
     return PullMessage(**(given | fields))  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def greedy(broker: BrokerFixture, requests: Iterable[Request[Any]]) -> AsyncIterator[Peer]:
+    """A peer that has asked all these and reads no answer until the test lets it."""
+    async with await Peer.to(broker.broker.address, receive_buffer=4096) as peer:
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        frames = [
+            encode(JSON, code=request.code, opaque=opaque, flag=0, ext=request.ext())
+            for opaque, request in enumerate(requests)
+        ]
+        await peer.send(b"".join(frames))
+        yield peer
+
+
+def unsent_size(broker: BrokerFixture) -> int:
+    """Returns how much lies in the broker because nobody has read it."""
+    return sum(connection.unsent_size for connection in broker.broker.server._connections)

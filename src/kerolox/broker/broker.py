@@ -128,7 +128,7 @@ class Broker:
             SendBackProcessor(config, retries, self.storing, self.statistics),
             ReplyProcessor(config, admission, self.clients, self.storing, self.statistics, clock),
             RecallProcessor(config, self.topics, self.storing, self.statistics, clock),
-            QueryProcessor(self.store.reader),
+            QueryProcessor(self.store.reader, admitted["query"]),
             PullProcessor(
                 *(config, self.store, self.topics, self.groups, self.offsets, self.clients, self.selector),
                 *(self.statistics, self.behind, admitted["pull"]),

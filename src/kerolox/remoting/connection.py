@@ -95,7 +95,10 @@ class Connection(asyncio.BufferedProtocol):
         # Of each whether it is parked.
         self._tasks: dict[asyncio.Task[None], bool] = {}
         self._out: list[bytes] = []
+        # Bytes of the answers of tasks in `_out`.
+        self._delivered_size = 0
         self._writable: asyncio.Future[None] | None = None
+        self._turns: asyncio.Lock | None = None
 
     # asyncio's side
 
@@ -194,6 +197,23 @@ class Connection(asyncio.BufferedProtocol):
         while self._writable is not None and not self.is_closed:
             await asyncio.shield(self._writable)
 
+    @property
+    def turns(self) -> asyncio.Lock:
+        """Held by whoever waits to make an answer that may be large, so that they come one after the other."""
+        if self._turns is None:
+            self._turns = asyncio.Lock()
+        return self._turns
+
+    async def turn(self) -> None:
+        """Returns when the peer has read enough, or has left; of those who wait so, to one each time."""
+        async with self.turns:
+            await self.drained()
+
+    async def drained(self) -> None:
+        """Returns when the peer has once read enough, even if it was sent more at once; or has left."""
+        if self._writable is not None and not self.is_closed:
+            await asyncio.shield(self._writable)
+
     async def call_oneway(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> None:
         """Sends without waiting for an answer, as none will come; CallTimeout if the peer does not read."""
         frame = _request_frame(request, next_opaque(), ONEWAY_BIT, body)
@@ -251,6 +271,15 @@ class Connection(asyncio.BufferedProtocol):
                 at_end_of_turn(loop, flush_waiting)
             _received.waiting.append(self)
         self._out += frames
+
+    def deliver(self, answer: bytes) -> None:
+        """Sends what a task has made; if that is much it leaves at once, so that the next knows whether it is read."""
+        if not self._out:
+            self._delivered_size = 0
+        self.send(answer)
+        self._delivered_size += len(answer)
+        if self._delivered_size > self.limits.write_buffer_high:
+            self.flush()
 
     def flush(self) -> None:
         """Lets what was sent leave at once."""

@@ -1,6 +1,8 @@
 """Requests that wait for something to happen: outside their lane, and no longer than their connection lasts."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from kerolox.remoting.connection import Connection
@@ -33,3 +35,22 @@ class Parked:
         assert self._task is not None
         self._connection.resume(self._task)
         self._lane.resume()
+
+
+async def turn(lane: Lane, connection: Connection) -> None:
+    """Waits, parked, until the peer has read enough of what it was sent: before records are read for it."""
+    with Parked(lane, connection):
+        await connection.turn()
+
+
+@asynccontextmanager
+async def alone(lane: Lane, connection: Connection) -> AsyncIterator[None]:
+    """The same for what takes a while to be read: until it is answered, nobody else of the connection has a turn."""
+    with Parked(lane, connection):
+        await connection.turns.acquire()
+    try:
+        with Parked(lane, connection):
+            await connection.drained()
+        yield
+    finally:
+        connection.turns.release()

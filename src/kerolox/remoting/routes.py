@@ -295,15 +295,25 @@ def _start(route: _Route, request: Incoming[Any], reply: Awaitable[Reply[Any]] |
 
 
 async def _carry_out(route: _Route, request: Incoming[Any], waiting: Awaitable[Reply[Any]] | None) -> None:
+    connection, lane = request.connection, route.lane
     try:
-        reply = await (route.method(request) if waiting is None else waiting)
+        if waiting is None:
+            if not connection.is_writable:
+                # What it would answer must not pile up upon what the peer has not read.
+                lane.park()
+                try:
+                    await connection.turn()
+                finally:
+                    lane.resume()
+            waiting = route.method(request)
+        reply = await waiting
         answer = None if request.flag & ONEWAY_BIT else _encoded(request, reply)
     except Exception as error:
         answer = _failed(request, error, route.error_ext)
     finally:
-        route.lane.leave()
+        lane.leave()
     if answer is not None:
-        request.connection.send(answer)
+        connection.deliver(answer)
 
 
 def _encoded(request: Incoming[Any], reply: Reply[Any]) -> bytes:

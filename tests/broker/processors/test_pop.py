@@ -16,8 +16,8 @@ from kerolox.remoting.client import Client
 from kerolox.runtime.clock import ManualClock
 from kerolox.wire.bodies.pop import BatchAck, BatchAcks
 from kerolox.wire.headers.pop import BatchAckMessage, Notification, PeekMessage, PollingInfo, PopRollback
-from tests.broker.brokers import BrokerFixture, running
-from tests.broker.pop.pops import GROUP, INVISIBLE_MILLIS, Popper, received
+from tests.broker.brokers import BrokerFixture, greedy, running, unsent_size
+from tests.broker.pop.pops import GROUP, INVISIBLE_MILLIS, Popper, popping, received
 from tests.remoting.support import until
 
 # The invisible time, and what it may take beyond that.
@@ -488,6 +488,23 @@ async def test_less_time_in_order_brings_a_message_sooner(popper: Popper) -> Non
 
     assert changed.pop_time == receipt.pop_time
     assert await popper.bodies("orders", order=True) == [b"one"]
+
+
+async def test_who_does_not_read_takes_no_more(popper: Popper) -> None:
+    broker = popper.broker
+    for _ in range(100):
+        await broker.send("orders", bytes(200 * 1024))
+    lane = broker.broker.routes._lanes["pull"]
+    pop = popping("orders", max_msg_nums=1, poll_time=60_000)
+    async with greedy(broker, [pop] * 100) as peer:
+        await until(lambda: unsent_size(broker) and not lane.under_way)
+
+        assert lane.parked
+        assert unsent_size(broker) < 1024 * 1024
+        assert len(await popper.pop("orders", max_msg_nums=1)) == 1
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert {len(answer.body) > 200 * 1024 for answer in await peer.answers(99)} == {True}
+    await until(lambda: (lane.under_way, lane.parked) == (0, 0))
 
 
 def notification(poll_time: int) -> Notification:

@@ -12,7 +12,7 @@ from kerolox.remoting.client import Client
 from kerolox.store.queue.pull import PullBounds
 from kerolox.wire.headers.messages import Pulled
 from kerolox.wire.reply import Reply
-from tests.broker.brokers import BrokerFixture, pulling
+from tests.broker.brokers import BrokerFixture, greedy, pulling, unsent_size
 from tests.remoting.support import until
 
 SUSPEND = 0x2 | 0x4
@@ -174,3 +174,24 @@ async def test_nobody_waits_for_ever(broker: BrokerFixture, monkeypatch: pytest.
         await broker.pull("orders", 1, sys_flag=SUSPEND, suspend_timeout_millis=2**62)
 
     assert refused.value.code == ResponseCode.PULL_NOT_FOUND
+
+
+async def test_a_message_is_read_for_those_who_read_what_they_got(broker: BrokerFixture) -> None:
+    """One message wakes all pulls of a connection; the answers to a peer that does not read must not pile up."""
+    await broker.send("orders", b"old")
+    lane, body = broker.broker.routes._lanes["pull"], bytes(200 * 1024)
+    waiting = pulling("orders", 0, 1, sys_flag=SUSPEND, suspend_timeout_millis=60_000)
+    async with greedy(broker, [waiting] * 100) as peer:
+        await until(lambda: lane.parked == 100)
+        other = asyncio.create_task(broker.call(waiting))
+        await until(lambda: lane.parked == 101)
+
+        await broker.send("orders", body)
+
+        assert [message.body for message in decode_all((await other).body)] == [body]
+        await until(lambda: not broker.broker.store.arrivals.waiting("orders", 0) and not lane.under_way)
+        assert lane.parked
+        assert unsent_size(broker) < 1024 * 1024
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert {len(answer.body) > len(body) for answer in await peer.answers(100)} == {True}
+    assert (lane.under_way, lane.parked) == (0, 0)

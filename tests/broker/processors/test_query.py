@@ -9,7 +9,8 @@ from kerolox.errors import AnswerError, QueryNotFound, SystemFailure
 from kerolox.message.ids import parse_offset_id
 from kerolox.message.record import decode_all
 from kerolox.wire.headers.messages import QueryMessage, ViewMessageById
-from tests.broker.brokers import BrokerFixture, running
+from tests.broker.brokers import BrokerFixture, greedy, running, unsent_size
+from tests.remoting.support import until
 
 FOREVER = 2**63 - 1
 
@@ -84,3 +85,18 @@ async def test_where_no_message_begins_none_is_found(broker: BrokerFixture, offs
 
     with pytest.raises(SystemFailure, match=f"can not find message by the offset, {offset}"):
         await broker.call(ViewMessageById(offset=offset))
+
+
+async def test_of_one_peer_only_one_query_is_read_before_it_reads_the_answer(broker: BrokerFixture) -> None:
+    for _ in range(10):
+        await broker.send("orders", bytes(200 * 1024), KEYS="k")
+    lane = broker.broker.routes._lanes["query"]
+    async with greedy(broker, [by_key("k")] * 20) as peer:
+        await until(lambda: unsent_size(broker) and not lane.under_way)
+
+        assert unsent_size(broker) < 3 * 1024 * 1024
+        assert lane.parked
+        assert len(decode_all((await broker.call(by_key("k"))).body)) == 10
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert {len(decode_all(answer.body)) for answer in await peer.answers(20)} == {10}
+    assert (lane.under_way, lane.parked) == (0, 0)

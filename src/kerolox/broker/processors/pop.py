@@ -16,7 +16,7 @@ from kerolox.broker.topics import TopicTable
 from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission, SystemBusy, SystemFailure
 from kerolox.message.record import check_topic
-from kerolox.remoting.parking import WAIT_SECONDS_MAX, Parked
+from kerolox.remoting.parking import WAIT_SECONDS_MAX, Parked, turn
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.lanes import Lane
@@ -77,6 +77,10 @@ class PopProcessor:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._seconds(header)
         while True:
+            if not request.connection.is_writable:
+                # Whoever reads should have it sooner.
+                self._wake(header.topic, header.consumer_group, header.queue_id)
+                await turn(self._lane, request.connection)
             began = perf_counter()
             taken, answer, body = await self._popping.pop(header, selection)
             self._count(header, taken, perf_counter() - began)

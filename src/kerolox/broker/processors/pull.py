@@ -21,7 +21,7 @@ from kerolox.broker.statistics import Statistics
 from kerolox.broker.topics import TopicTable
 from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission, SystemBusy
-from kerolox.remoting.parking import WAIT_SECONDS_MAX, Parked
+from kerolox.remoting.parking import WAIT_SECONDS_MAX, Parked, turn
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime.lanes import Lane
 from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, PullBounds
@@ -167,6 +167,7 @@ class PullProcessor:
     async def _wait(self, request: Incoming[Any], selection: Selection) -> Reply[h.Pulled]:
         """Answers when something comes that the consumer wants, or when it has waited as long as it said."""
         header: h.PullMessage = request.header
+        connection = request.connection
         loop = asyncio.get_running_loop()
         if self._config.long_polling_enable:
             seconds = min(max(header.suspend_timeout_millis, 0) / 1000, WAIT_SECONDS_MAX)
@@ -175,6 +176,9 @@ class PullProcessor:
         deadline = loop.time() + seconds
         queue_offset = header.queue_offset
         while True:
+            if not connection.is_writable:
+                # One message may wake all that wait on a connection, and each would get it.
+                await turn(self._lane, connection)
             # Before it waits, in the same turn: something may have come since the request was looked at.
             got = self._get(header, selection, queue_offset)
             left = deadline - loop.time()
@@ -186,7 +190,7 @@ class PullProcessor:
                 if reply.code != ResponseCode.PULL_NOT_FOUND or left <= 0:
                     return reply
             try:
-                with Parked(self._lane, request.connection):
+                with Parked(self._lane, connection):
                     await self._store.arrivals.wait(header.topic, header.queue_id, seconds=left)
             except SystemBusy:
                 # Too many wait; this one is told that there is nothing now.

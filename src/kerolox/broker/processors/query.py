@@ -2,7 +2,9 @@
 
 from kerolox.codes import ResponseCode
 from kerolox.errors import SystemFailure
+from kerolox.remoting.parking import alone
 from kerolox.remoting.routes import Incoming, handles
+from kerolox.runtime.lanes import Lane
 from kerolox.store.errors import StoreError
 from kerolox.store.reader import Reader
 from kerolox.wire.header import Empty
@@ -11,12 +13,16 @@ from kerolox.wire.reply import Reply
 
 
 class QueryProcessor:
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, lane: Lane) -> None:
         self._reader = reader
+        self._lane = lane
 
     @handles(h.QueryMessage, lane="query")
     async def query(self, request: Incoming[h.QueryMessage]) -> Reply[h.MessagesFound]:
-        header = request.header
+        async with alone(self._lane, request.connection):
+            return await self._query(request.header)
+
+    async def _query(self, header: h.QueryMessage) -> Reply[h.MessagesFound]:
         found = await self._reader.search(
             header.topic,
             header.key.encode("utf-8", "surrogateescape"),
