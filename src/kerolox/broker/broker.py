@@ -154,7 +154,9 @@ class Broker:
                 clock,
             ),
             QueueProcessor(self.store, self.clients, self.filters),
-            ControlProcessor(config, self.store, self.topics, self.groups, self.offsets, self.clients),
+            ControlProcessor(
+                config, self.store, self.topics, self.groups, self.offsets, self.clients, admitted["default"]
+            ),
             RuntimeProcessor(info, self.statistics),
             MaintenanceProcessor(self.store, self.topics),
             ReplicaProcessor(self.store, self.offsets, self.delivery, self.timer),

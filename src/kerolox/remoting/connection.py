@@ -160,10 +160,9 @@ class Connection(asyncio.BufferedProtocol):
         """Returns the answer as it came, whatever it says; RemotingError if none comes."""
         opaque = next_opaque()
         future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        frame = _request_frame(request, opaque, 0, body)
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self._submit(frame)
+                await self._submit(request, opaque, 0, body)
                 self._calls[opaque] = future
                 return await future
         except TimeoutError as error:
@@ -216,10 +215,9 @@ class Connection(asyncio.BufferedProtocol):
 
     async def call_oneway(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> None:
         """Sends without waiting for an answer, as none will come; CallTimeout if the peer does not read."""
-        frame = _request_frame(request, next_opaque(), ONEWAY_BIT, body)
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self._submit(frame)
+                await self._submit(request, next_opaque(), ONEWAY_BIT, body)
         except TimeoutError as error:
             raise CallTimeout(
                 f"{request.code.name} could not be sent to {self.remote} within {timeout_seconds} s"
@@ -232,11 +230,11 @@ class Connection(asyncio.BufferedProtocol):
         self.send(_request_frame(request, next_opaque(), ONEWAY_BIT, body))
         return True
 
-    async def _submit(self, frame: bytes) -> None:
+    async def _submit(self, request: Request[Any], opaque: int, flag: int, body: bytes) -> None:
         await self.writable()
         if self.is_closed:
             raise self._loss("is closed")
-        self.send(frame)
+        self.send(_request_frame(request, opaque, flag, body))
 
     def _loss(self, what: str, error: Exception | None = None) -> ConnectionLost:
         reason = self._refusal or error

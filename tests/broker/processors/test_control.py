@@ -8,7 +8,7 @@ import pytest
 from kerolox.broker.errors import ConsumerNotOnline, ConsumeTimeout, GroupNotFound, InvalidParameter
 from kerolox.broker.processors import control
 from kerolox.codes import ResponseCode
-from kerolox.errors import AnswerError, SystemFailure, TopicNotFound
+from kerolox.errors import AnswerError, SystemBusy, SystemFailure, TopicNotFound
 from kerolox.message.record import decode_all
 from kerolox.runtime import fastjson
 from kerolox.wire.bodies.offsets import ConsumerStatusTable, QueueOffset, ResetOffsetBodyForC
@@ -21,8 +21,9 @@ from kerolox.wire.headers.offsets import (
     UpdateConsumerOffset,
 )
 from kerolox.wire.reply import Reply
-from tests.broker.brokers import BrokerFixture, pulling, running
+from tests.broker.brokers import BrokerFixture, greedy, pulling, running, unsent_size
 from tests.broker.consumers import consuming, offsets_in
+from tests.remoting.support import until
 
 SUSPEND = 0x2 | 0x4
 
@@ -183,6 +184,46 @@ async def test_a_client_is_handed_a_message_to_consume(broker: BrokerFixture) ->
     assert isinstance(header, ConsumeMessageDirectly)
     assert (header.broker_name, header.topic_sys_flag, header.group_sys_flag) == ("broker-a", 0, 0)
     assert [message.body for message in decode_all(body)] == [b"one"]
+
+
+async def test_messages_that_a_client_is_slow_to_consume_have_a_bound(
+    broker: BrokerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "_RELAYED_SIZE_MAX", 150_000)
+    sent = await broker.send("orders", bytes(100_000))
+    asked = ConsumeMessageDirectly(consumer_group="group", client_id="c", msg_id=sent.msg_id, topic="orders")
+    async with consuming(broker.broker) as (consumer, _):
+        consumer.answer = None
+        first = asyncio.create_task(broker.call(asked, seconds=60))
+        await consumer.told()
+
+        with pytest.raises(SystemBusy, match="at most 150000 allowed"):
+            await broker.call(asked)
+
+    with pytest.raises(SystemFailure):
+        await first
+    async with consuming(broker.broker) as (consumer, _):
+        assert (await broker.call(asked)).body == b""
+
+
+async def test_answers_of_clients_are_kept_for_who_reads_them_up_to_a_bound(
+    broker: BrokerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 2 * 1024 * 1024
+    monkeypatch.setattr(control, "_RELAYED_SIZE_MAX", 2 * size)
+    lane = broker.broker.routes._lanes["default"]
+    async with consuming(broker.broker) as (consumer, _):
+        consumer.answer = Reply(None, bytes(size))
+        asked = GetConsumerRunningInfo(consumer_group="group", client_id="c")
+        async with greedy(broker, [asked] * 20) as peer:
+            await until(lambda: unsent_size(broker) and not lane.under_way)
+
+            assert unsent_size(broker) < 2 * size
+            assert lane.parked <= 2
+            peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            codes = {answer.code for answer in await peer.answers(20)}
+
+    assert codes == {ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY}
 
 
 async def test_a_client_that_is_not_there_or_too_old_or_silent_is_said_to_be(

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kerolox.broker.clients import BROADCASTING, Channel, Clients, ConsumerGroup
 from kerolox.broker.configuration import BrokerConfig
@@ -10,9 +12,12 @@ from kerolox.broker.groups import GroupTable
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.topics import TopicTable
 from kerolox.codes import Language, ResponseCode
-from kerolox.errors import CallTimeout, KeroloxError, RemotingError, SystemFailure, TopicNotFound
+from kerolox.errors import CallTimeout, KeroloxError, RemotingError, SystemBusy, SystemFailure, TopicNotFound
 from kerolox.message.errors import IdError
+from kerolox.remoting.connection import Connection
+from kerolox.remoting.parking import turn
 from kerolox.remoting.routes import Incoming, handles
+from kerolox.runtime.lanes import Lane
 from kerolox.runtime.turns import in_turns
 from kerolox.store.store import Store
 from kerolox.wire.bodies.offsets import (
@@ -32,6 +37,8 @@ from kerolox.wire.reply import Reply
 log = logging.getLogger(__name__)
 
 _RELAY_SECONDS = 10.0
+# A bound the original does not have: bytes that wait for a client to take them, or for who asked to take its answer.
+_RELAYED_SIZE_MAX = 64 * 1024 * 1024
 _STATUS_SECONDS = 5.0
 # So many clients are asked at the same time.
 _ASKED_AT_ONCE = 64
@@ -52,6 +59,7 @@ class ControlProcessor:
         groups: GroupTable,
         offsets: ConsumerOffsets,
         clients: Clients,
+        lane: Lane,
     ) -> None:
         self._config = config
         self._store = store
@@ -59,6 +67,8 @@ class ControlProcessor:
         self._groups = groups
         self._offsets = offsets
         self._clients = clients
+        self._lane = lane
+        self._relayed_size = 0
 
     # Where to go on
 
@@ -180,7 +190,7 @@ class ControlProcessor:
     @handles(h.GetConsumerRunningInfo)
     async def running_info(self, request: Incoming[h.GetConsumerRunningInfo]) -> Reply[Empty]:
         header = request.header
-        return await self._relay(header, header.consumer_group, header.client_id)
+        return await self._relay(request.connection, header, header.consumer_group, header.client_id)
 
     @handles(h.ConsumeMessageDirectly)
     async def consume_directly(self, request: Incoming[h.ConsumeMessageDirectly]) -> Reply[Empty]:
@@ -198,9 +208,11 @@ class ControlProcessor:
             header.topic_sys_flag = topic.topic_sys_flag
         if group is not None:
             header.group_sys_flag = group.group_sys_flag
-        return await self._relay(header, header.consumer_group, header.client_id or "", record)
+        return await self._relay(request.connection, header, header.consumer_group, header.client_id or "", record)
 
-    async def _relay(self, request: Request[Empty], group: str, client_id: str, body: bytes = b"") -> Reply[Empty]:
+    async def _relay(
+        self, asker: Connection, request: Request[Empty], group: str, client_id: str, body: bytes = b""
+    ) -> Reply[Empty]:
         """Returns what the client answers, as it is."""
         members = self._clients.consumers.get(group)
         channel = None if members is None else members.find(client_id)
@@ -212,12 +224,27 @@ class ControlProcessor:
                 "please upgrade it to V3_1_8_SNAPSHOT"
             )
         try:
-            answer = await channel.connection.ask(request, body, timeout_seconds=_RELAY_SECONDS)
+            with self._holding(len(body)):
+                answer = await channel.connection.ask(request, body, timeout_seconds=_RELAY_SECONDS)
         except CallTimeout as error:
             raise ConsumeTimeout(f"consumer <{group}> <{client_id}> Timeout: {error}") from error
         except RemotingError as error:
             raise SystemFailure(f"invoke consumer <{group}> <{client_id}> Exception: {error}") from error
+        if not asker.is_writable:
+            with self._holding(len(answer.body)):
+                await turn(self._lane, asker)
         return Reply(None, answer.body, answer.code, answer.remark)
+
+    @contextmanager
+    def _holding(self, size: int) -> Iterator[None]:
+        """Counts what is held while it waits; SystemBusy if that were too much."""
+        if self._relayed_size and self._relayed_size + size > _RELAYED_SIZE_MAX:
+            raise SystemBusy(f"{self._relayed_size} bytes on their way to clients, at most {_RELAYED_SIZE_MAX} allowed")
+        self._relayed_size += size
+        try:
+            yield
+        finally:
+            self._relayed_size -= size
 
 
 async def _status(channel: Channel, question: o.GetConsumerStatusFromClient) -> dict[MessageQueue, int] | None:
