@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kerolox.remoting.listener import Listener
-from kerolox.remoting.transport import SocketTransport
+from kerolox.remoting.transport import SocketTransport, Watched
 
 
-class Peer(asyncio.BufferedProtocol):
+class Peer(Watched):
     """Keeps what it is told."""
 
     def __init__(self) -> None:

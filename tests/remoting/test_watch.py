@@ -1,5 +1,6 @@
 """Who is closed for silence, for never finishing, or for holding too much."""
 
+import asyncio
 import logging
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.tls import ServerTls, TlsMode
 from kerolox.runtime.clock import ManualClock
-from tests.remoting.support import Echo, Peer, ask, ask_slow, complaints, serving, until
+from tests.remoting.support import PATIENCE_SECONDS, Echo, Peer, ask, ask_slow, complaints, serving, until
 
 HALF_A_FRAME = ask(body=bytes(100))[:-50]
 HALF_BEGINNINGS = {
@@ -118,7 +119,8 @@ async def test_a_slow_peer_that_completes_frames_is_kept(echo: Echo, clock: Manu
 
 
 async def test_a_peer_we_do_not_read_from_is_not_blamed_for_its_half_frame(echo: Echo, clock: ManualClock) -> None:
-    echo.answer_size = 300 * 1024
+    # More than the system takes.
+    echo.answer_size = 1024 * 1024
     async with serving(echo, clock=clock) as server, await Peer.to(server.address, receive_buffer=4096) as peer:
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await peer.send(b"".join(ask(opaque=number) for number in range(10)) + HALF_A_FRAME)
@@ -128,6 +130,27 @@ async def test_a_peer_we_do_not_read_from_is_not_blamed_for_its_half_frame(echo:
 
         peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert len(await peer.answers(10)) == 10
+
+
+async def test_a_peer_that_reads_slowly_is_kept_and_one_that_has_stopped_is_not(echo: Echo, clock: ManualClock) -> None:
+    # More than the system takes, also after the peer has read twice.
+    echo.answer_size = 15 * 1024 * 1024
+    async with serving(echo, clock=clock) as server, await Peer.to(server.address, receive_buffer=4096) as peer:
+        await peer.send(ask())
+        await until(lambda: echo.asked)
+        (connection,) = server._connections
+        for _ in range(2):
+            left = connection.unsent_size
+            assert left
+            await clock.advance(100)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while connection.unsent_size == left:
+                    assert await peer.reader.read(64 * 1024)
+        await clock.advance(100)
+
+        assert server.connections == 1
+        await clock.advance(23)
+        await until(lambda: server.connections == 0)
 
 
 async def test_half_frames_together_have_a_bound(

@@ -14,6 +14,7 @@ from kerolox.remoting.address import format_address
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.routes import Routes
 from kerolox.remoting.tls import TlsLayer
+from kerolox.remoting.transport import Watched
 from kerolox.runtime.server_loop import at_end_of_turn
 from kerolox.wire.command import JSON, ONEWAY_BIT, Command, encode
 from kerolox.wire.frames import Frame, FrameReader
@@ -68,7 +69,7 @@ def next_opaque() -> int:
     return next(_opaques) & 0x7FFFFFFF
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(Watched):
     """Both ends of the protocol: either side may ask, and answers come in any order."""
 
     def __init__(

@@ -6,7 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 
-from kerolox.remoting.transport import SocketTransport
+from kerolox.remoting.transport import SocketTransport, Watched
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _ACCEPTED_AT_ONCE = 64
 class Listener:
     """Accepts until closed, and has `protocol` made for each who comes."""
 
-    def __init__(self, protocol: Callable[[], asyncio.BufferedProtocol]) -> None:
+    def __init__(self, protocol: Callable[[], Watched]) -> None:
         self._protocol = protocol
         self._loop = asyncio.get_running_loop()
         self.sockets: list[socket.socket] = []

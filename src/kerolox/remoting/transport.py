@@ -17,9 +17,7 @@ class SocketTransport(asyncio.Transport):
     asyncio's way until all was written.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, connected: socket.socket, protocol: asyncio.BufferedProtocol
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, connected: socket.socket, protocol: "Watched") -> None:
         super().__init__({"socket": connected, "peername": _peer(connected)})
         self._loop = loop
         self._socket = connected
@@ -122,6 +120,7 @@ class SocketTransport(asyncio.Transport):
         except OSError as error:
             self._lose(error)
             return
+        self._protocol.is_active = True
         del self._buffer[:size]
         if not self._buffer:
             self._loop.remove_writer(self._descriptor)
@@ -171,6 +170,12 @@ class SocketTransport(asyncio.Transport):
             self._protocol.connection_lost(error)
         finally:
             self._socket.close()
+
+
+class Watched(asyncio.BufferedProtocol):
+    """Who reads from a transport, watched for silence: `is_active` is set when bytes that were kept could leave."""
+
+    is_active = True
 
 
 def _peer(connected: socket.socket) -> object:
