@@ -40,3 +40,20 @@ async def test_who_waits_again_while_others_are_woken_is_not_forgotten() -> None
     arrivals.notify("orders", 0)
 
     assert await second
+
+
+async def test_who_came_first_is_woken_first() -> None:
+    arrivals = Arrivals()
+    woken: list[int] = []
+
+    async def wait(number: int) -> None:
+        await arrivals.wait("orders", 0, seconds=20)
+        woken.append(number)
+
+    waiting = [asyncio.create_task(wait(number)) for number in range(100)]
+    await asyncio.sleep(0)
+
+    arrivals.notify("orders", 0)
+
+    await asyncio.gather(*waiting)
+    assert woken == list(range(100))

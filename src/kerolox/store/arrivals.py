@@ -11,7 +11,8 @@ class Arrivals:
     """A wake-up for each queue; waiting for one that nobody writes to costs a future and no more."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, int], set[asyncio.Future[None]]] = {}
+        # Who came first is woken first.
+        self._waiting: dict[tuple[str, int], dict[asyncio.Future[None], None]] = {}
         self._watchers: dict[str, tuple[Watcher, ...]] = {}
 
     def __len__(self) -> int:
@@ -25,15 +26,15 @@ class Arrivals:
         """Returns whether a message came within so many seconds."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         key = topic, queue_id
-        waiting = self._waiting.setdefault(key, set())
-        waiting.add(future)
+        waiting = self._waiting.setdefault(key, {})
+        waiting[future] = None
         try:
             async with asyncio.timeout(seconds):
                 await future
         except TimeoutError:
             return False
         finally:
-            waiting.discard(future)
+            waiting.pop(future, None)
             if not waiting and self._waiting.get(key) is waiting:
                 del self._waiting[key]
         return True
