@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.broker.system_topics import HALF_TOPIC, OP_TOPIC
-from kerolox.broker.transactions.check import GROUP
+from kerolox.broker.system_topics import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from kerolox.message.message import Message
 from kerolox.message.record import decode
 from kerolox.store.store import Store
@@ -55,5 +54,7 @@ async def test_what_a_java_producer_commits_is_consumed_and_nothing_else(version
         assert "consumed 2\n" in consumed.stdout, consumed
 
         await broker.transactions.checker.check()
-        assert broker.offsets.get(GROUP, HALF_TOPIC, 0) == broker.store.reader.max_offset(HALF_TOPIC, 0) >= 6
-        assert broker.offsets.get(GROUP, OP_TOPIC, 0) == broker.store.reader.max_offset(OP_TOPIC, 0) >= 1
+        assert (
+            broker.offsets.get(TRANSACTION_GROUP, HALF_TOPIC, 0) == broker.store.reader.max_offset(HALF_TOPIC, 0) >= 6
+        )
+        assert broker.offsets.get(TRANSACTION_GROUP, OP_TOPIC, 0) == broker.store.reader.max_offset(OP_TOPIC, 0) >= 1
