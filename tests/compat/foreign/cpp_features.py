@@ -71,7 +71,7 @@ def absence(name: str) -> str:
 def send_sync(topic: str) -> str:
     seen, _ = watch(topic)
     for number in range(COUNT):
-        assert producer().send_sync(made(topic, number)).status == client.SendStatus.OK
+        assert routed(producer().send_sync, made(topic, number)).status == client.SendStatus.OK
     expect(seen, COUNT)
     # It does not say which broker took a message: more than one at offset 0 of a queue means more than one broker.
     assert len(seen.queues) > len(set(zip(seen.queues, seen.offsets, strict=True))), "all on one broker"
@@ -100,7 +100,9 @@ def send_oneway(topic: str) -> str:
 
 def send_batch(topic: str) -> str:
     seen, _ = watch(topic)
-    assert producer().send_batch([made(topic, number) for number in range(COUNT)]).status == client.SendStatus.OK
+    assert (
+        routed(producer().send_batch, [made(topic, number) for number in range(COUNT)]).status == client.SendStatus.OK
+    )
     expect(seen, COUNT)
     assert len(set(seen.queues)) == 1, seen.queues
     return f"a batch of {COUNT} in one queue"
@@ -123,7 +125,7 @@ def send_delayed(topic: str) -> str:
     for number in range(4):
         message = made(topic, number)
         message.set_delay_time_level(2)
-        producer().send_sync(message)
+        routed(producer().send_sync, message)
     expect(seen, 4)
     assert 1900 <= min(seen.waits) < 10000, seen.waits
     return "4 after two seconds"
@@ -133,7 +135,7 @@ def send_keyed(topic: str) -> str:
     seen, _ = watch(topic)
     message = made(topic, 3)
     message.set_keys("first3")
-    producer().send_sync(message)
+    routed(producer().send_sync, message)
     until("keyed", lambda: seen.keys == ["first3"])
     return "found by key"
 
@@ -141,7 +143,7 @@ def send_keyed(topic: str) -> str:
 def send_compressed(topic: str) -> str:
     seen, _ = watch(topic)
     text = "0123456789" * 10000
-    producer().send_sync(made(topic, text))
+    routed(producer().send_sync, made(topic, text))
     until("compressed", lambda: len(seen.bodies) == 1)
     assert seen.bodies == [text]
     assert seen.sizes[0] < 10000, seen.sizes
@@ -151,10 +153,10 @@ def send_compressed(topic: str) -> str:
 def push_concurrently(topic: str) -> str:
     seen, consumer = watch(topic)
     for number in range(COUNT):
-        producer().send_sync(made(topic, number))
+        routed(producer().send_sync, made(topic, number))
     expect(seen, COUNT)
     consumer.shutdown()
-    producer().send_sync(made(topic, COUNT))
+    routed(producer().send_sync, made(topic, COUNT))
     later, _ = watch(topic, instance="again")
     until("the last", lambda: bool(later.bodies))
     assert later.bodies == [f"message {COUNT}"], later.bodies
@@ -164,7 +166,7 @@ def push_concurrently(topic: str) -> str:
 def push_orderly(topic: str) -> str:
     seen, _ = watch(topic, orderly=True)
     for number in range(40):
-        producer().send_sync(made(topic, number))
+        routed(producer().send_sync, made(topic, number))
     until("40 in order", lambda: len(seen.bodies) >= 40)
     # It does not say from which of the brokers a message is: there are two queues of every number.
     expected: dict[int, list[int]] = {}
@@ -177,7 +179,7 @@ def push_orderly(topic: str) -> str:
 
 def pull(topic: str) -> str:
     for number in range(COUNT):
-        producer().send_sync(made(topic, number))
+        routed(producer().send_sync, made(topic, number))
     consumer = client.PullConsumer(f"{topic}_group")
     consumer.set_namesrv_addr(sys.argv[1])
     consumer.start()
@@ -192,7 +194,7 @@ def broadcast(topic: str) -> str:
     model = client.MessageModel.BROADCASTING
     both = [watch(topic, instance=f"broadcast{member}", model=model)[0] for member in range(2)]
     for number in range(COUNT):
-        producer().send_sync(made(topic, number))
+        routed(producer().send_sync, made(topic, number))
     for seen in both:
         expect(seen, COUNT)
     return f"{COUNT} to each of two"
@@ -203,7 +205,7 @@ def by_tags(topic: str) -> str:
     for number in range(24):
         message = made(topic, number)
         message.set_tags("Tag" + "ABCD"[number % 4])
-        producer().send_sync(message)
+        routed(producer().send_sync, message)
     until("12 chosen by tag", lambda: len(seen.bodies) >= 12)
     assert set(seen.bodies) == {f"message {number}" for number in range(0, 24, 2)}, seen.bodies
     return "12 of 24"
@@ -221,7 +223,7 @@ def retry_to_dead_letters(topic: str) -> str:
     assert dll.Subscribe(consumer._handle, topic.encode(), b"*") == 0
     consumer._register_callback(refuse)
     consumer.start()
-    producer().send_sync(made(topic, 0))
+    routed(producer().send_sync, made(topic, 0))
     until("tried three times", lambda: len(times) >= 3)
     dead, _ = watch(f"%DLQ%{topic}_group", group=f"{topic}_undertaker", instance="undertaker")
     until("dead letter", lambda: dead.bodies == ["message 0"])
@@ -232,7 +234,7 @@ def retry_to_dead_letters(topic: str) -> str:
 def offset_reset(topic: str) -> str:
     seen, _ = watch(topic)
     for number in range(COUNT):
-        producer().send_sync(made(topic, number))
+        routed(producer().send_sync, made(topic, number))
     expect(seen, COUNT)
     say("please", "reset", f"{topic} {topic}_group")
     until("taken twice", lambda: len(seen.bodies) >= 2 * COUNT)
@@ -251,7 +253,7 @@ def rebalancing(topic: str) -> str:
         nonlocal sent
         before = [len(bodies) for bodies in taken]
         for _ in range(2 * COUNT):
-            producer().send_sync(made(topic, sent))
+            routed(producer().send_sync, made(topic, sent))
             sent += 1
         until("all taken", lambda: len({body for bodies in taken for body in bodies}) == sent)
         return {at for at, bodies in enumerate(taken) if len(bodies) > before[at]} == wanted
@@ -362,7 +364,7 @@ def routed(send, *given):  # type: ignore[no-untyped-def]
     """Sends once the topic has a route.
 
     The threads here share one producer, and who looks for a route while another thread does may be told that there is
-    none. Sending synchronously looks again by itself.
+    none, also when it sends synchronously and so looks more than once.
     """
     deadline = time.monotonic() + SECONDS
     while True:
