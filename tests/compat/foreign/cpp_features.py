@@ -100,9 +100,8 @@ def send_oneway(topic: str) -> str:
 
 def send_batch(topic: str) -> str:
     seen, _ = watch(topic)
-    assert (
-        routed(producer().send_batch, [made(topic, number) for number in range(COUNT)]).status == client.SendStatus.OK
-    )
+    messages = [made(topic, number) for number in range(COUNT)]
+    assert routed(producer().send_batch, messages).status == client.SendStatus.OK
     expect(seen, COUNT)
     assert len(set(seen.queues)) == 1, seen.queues
     return f"a batch of {COUNT} in one queue"
