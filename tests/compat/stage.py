@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from tests.apache import VERSIONS, servers
 from tests.apache.admin import Admin, admin
 from tests.apache.processes import Process
 from tests.compat import name_servers
+from tests.compat.waiting import until_listed
 
 CLUSTER = "DefaultCluster"
 BROKER_NAMES = {"4.9.8": "broker-four", "5.5.0": "broker-five"}
@@ -66,5 +68,7 @@ def open_stage(versions: Sequence[str] = VERSIONS) -> Iterator[Stage]:
         subjects = start_all(name_servers.subject)
         known = ";".join(server.address for server in (*references.values(), *subjects.values()))
         brokers = start_all(lambda version: servers.broker(version, known, name=BROKER_NAMES[version], cluster=CLUSTER))
+        for server in (*references.values(), *subjects.values()):
+            asyncio.run(until_listed(server.address, *(BROKER_NAMES[version] for version in versions)))
         admins = {version: stack.enter_context(admin(version)) for version in versions}
         yield Stage(references, subjects, brokers, admins)

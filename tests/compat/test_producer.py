@@ -18,6 +18,7 @@ from tests.apache.processes import Process, run_java
 from tests.apache.requirements import require_java
 from tests.broker.brokers import pulling
 from tests.compat.table import Part, Table
+from tests.compat.waiting import until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -34,6 +35,7 @@ def apache(request: pytest.FixtureRequest) -> Iterator[tuple[str, Process]]:
     with ExitStack() as stack:
         name_server = stack.enter_context(servers.name_server(version))
         stack.enter_context(servers.broker(version, name_server.address, properties=SETTINGS))
+        asyncio.run(until_listed(name_server.address))
         yield version, name_server
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from kerolox.spark.tasks import reading_of
 from kerolox.spark.writing import WriteFailed
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
+from tests.compat.waiting import until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -34,6 +36,7 @@ def namesrv_addr(request: pytest.FixtureRequest) -> Iterator[str]:
         address = stack.enter_context(servers.name_server(request.param)).address
         for name in ("broker-a", "broker-b"):
             stack.enter_context(servers.broker(request.param, address, name=name))
+            asyncio.run(until_listed(address, name))
         admin = stack.enter_context(AdminClient(namesrv_addr=address, timeout_seconds=30))
         for topic in TOPICS:
             admin.topics.create(topic, read_queues=2, write_queues=2)

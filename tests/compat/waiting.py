@@ -24,19 +24,19 @@ def eventually(question: Callable[[], bool], timeout_seconds: float, what: str) 
     return time.monotonic() - started
 
 
-async def until_listed(namesrv_addr: str) -> None:
-    """Returns when a NameServer has heard of a broker that makes topics.
+async def until_listed(namesrv_addr: str, *names: str) -> None:
+    """Returns when a NameServer has heard of brokers that make topics: of any, or of all with these names.
 
     On a busy machine the first registration of one that has begun to serve may be lost, and the next comes later.
     """
     async with Client() as client, asyncio.timeout(_LISTED_SECONDS):
-        while not await _is_listed(client, namesrv_addr):
+        while not await _is_listed(client, namesrv_addr, names):
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def _is_listed(client: Client, namesrv_addr: str) -> bool:
+async def _is_listed(client: Client, namesrv_addr: str, names: tuple[str, ...]) -> bool:
     try:
-        await client.call(namesrv_addr, GetRouteInfoByTopic(topic="TBW102"))
+        route = await client.call(namesrv_addr, GetRouteInfoByTopic(topic="TBW102"))
     except KeroloxError:
         return False
-    return True
+    return all(f'"{name}"'.encode() in route.body for name in names)
