@@ -21,7 +21,7 @@ from kerolox.spark.tasks import reading_of
 from kerolox.spark.writing import WriteFailed
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
-from tests.compat.waiting import until_listed
+from tests.compat.waiting import eventually, until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -53,8 +53,22 @@ def _write(address: str, table: Mapping[str, list[Any]], *, scope: str = "test/0
     return written.counts
 
 
-def _read(address: str, topic: str) -> list[dict[str, Any]]:
-    """Returns the rows of a topic, queue by queue in the order of each."""
+def _read(address: str, topic: str, count: int = 0) -> list[dict[str, Any]]:
+    """Returns the rows of a topic, queue by queue in the order of each, once there are so many.
+
+    Java shows what it has stored a little later.
+    """
+    rows: list[dict[str, Any]] = []
+
+    def are_there() -> bool:
+        rows[:] = _rows(address, topic)
+        return len(rows) >= count
+
+    eventually(are_there, 60.0, f"{count} rows")
+    return rows
+
+
+def _rows(address: str, topic: str) -> list[dict[str, Any]]:
     options = read_options({"nameServer": address, "subscribe": topic}, is_stream=False)
     reader = BatchReader(reading_of(options, columns(include_properties=True)))
     rows = [row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()]
@@ -71,7 +85,7 @@ def test_all_that_a_row_has_arrives_and_both_brokers_get_some(namesrv_addr: str)
 
     assert _write(namesrv_addr, table, topic="plain") == {"plain": COUNT}
 
-    rows = _read(namesrv_addr, "plain")
+    rows = _read(namesrv_addr, "plain", COUNT)
     assert sorted(int(row["body"]) for row in rows) == list(range(COUNT))
     assert {row["brokerName"] for row in rows} == {"broker-a", "broker-b"}
     for row in rows:
@@ -90,7 +104,7 @@ def test_rows_of_a_sharding_key_lie_in_one_queue_in_their_order(namesrv_addr: st
 
     queues = defaultdict(set)
     numbers = defaultdict(list)
-    for row in _read(namesrv_addr, "ordered"):
+    for row in _read(namesrv_addr, "ordered", COUNT):
         key = int(row["body"]) % 7
         queues[key].add((row["brokerName"], row["queueId"]))
         numbers[key].append(int(row["body"]))
