@@ -1,6 +1,9 @@
-"""Small files replaced whole, whatever happens in between."""
+"""Small files replaced whole, whatever happens in between; and files that are synced by several at once."""
 
 import contextlib
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -187,3 +190,53 @@ def test_a_disk_can_be_hurried_and_nothing_changes(tmp_path: Path) -> None:
     disk.write_back(tmp_path)
 
     assert disk.read(tmp_path / "file") == b"content"
+
+
+def test_syncs_at_the_same_time_have_a_descriptor_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the disk is told once to each descriptor: one sync must not take it from another."""
+    file = RealDisk().open(tmp_path / "file", create=True)
+    both = threading.Barrier(2, timeout=20)
+    used: list[int] = []
+
+    def fdatasync(descriptor: int) -> None:
+        used.append(descriptor)
+        both.wait()
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(2):
+            for future in [threads.submit(file.sync) for _ in range(2)]:
+                future.result()
+
+    assert len(set(used[:2])) == 2
+    assert sorted(used[2:]) == sorted(used[:2])
+    file.close()
+    for descriptor in used:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+
+def test_who_cannot_open_a_file_again_syncs_it_when_another_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = RealDisk().open(tmp_path / "file", create=True)
+    (tmp_path / "file").unlink()
+    used: list[int] = []
+    begun, let_go = threading.Semaphore(0), threading.Semaphore(0)
+
+    def fdatasync(descriptor: int) -> None:
+        begun.release()
+        assert let_go.acquire(timeout=20)
+        used.append(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    with ThreadPoolExecutor(2) as threads:
+        syncs = [threads.submit(file.sync) for _ in range(2)]
+        assert begun.acquire(timeout=20)
+        let_go.release(2)
+        for sync in syncs:
+            sync.result()
+
+    assert len(used) == 2
+    assert len(set(used)) == 1
+    file.close()

@@ -5,6 +5,7 @@ import errno
 import functools
 import mmap
 import os
+import queue
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -95,6 +96,9 @@ class RealFile:
     def __init__(self, path: Path, flags: int) -> None:
         self.path = path
         self._descriptor = os.open(path, flags, 0o644)
+        # An error of the disk is told once to each descriptor, so that syncs at the same time need one each.
+        self._to_sync: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._to_sync.put(self._descriptor)
         self._view: memoryview | None = None
 
     def read(self, offset: int, size: int) -> bytes:
@@ -115,7 +119,21 @@ class RealFile:
             written += os.pwrite(self._descriptor, data[written:], offset + written)
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
+        descriptor = self._one_to_sync()
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            self._to_sync.put(descriptor)
+
+    def _one_to_sync(self) -> int:
+        try:
+            return self._to_sync.get_nowait()
+        except queue.Empty:
+            try:
+                return os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                # It has no name any more, or there are no descriptors left: who came first will be done.
+                return self._to_sync.get()
 
     def allocate(self, size: int) -> None:
         os.posix_fallocate(self._descriptor, 0, size)
@@ -141,6 +159,10 @@ class RealFile:
         # Whoever still reads what it showed may go on.
         self._view = None
         os.close(self._descriptor)
+        while not self._to_sync.empty():
+            descriptor = self._to_sync.get()
+            if descriptor != self._descriptor:
+                os.close(descriptor)
 
 
 class RealDisk:

@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 # So much of the log is dispatched at once after queues or index could not follow, and others have their turn.
 _CATCH_UP_SIZE = 2 * 1024 * 1024
+# So many syncs of the log are under way at once where each takes long.
+_SYNCS_MAX = 3
 
 
 class Store(Service):
@@ -79,6 +81,7 @@ class Store(Service):
             interval_seconds=config.flush_interval_commit_log / 1000,
             thorough_seconds=config.flush_commit_log_thorough_interval / 1000,
             unsynced_size_min=config.flush_commit_log_least_pages * PAGE_SIZE,
+            syncs_max=_SYNCS_MAX,
             on_durable=self._become_durable,
             on_failed=self._promises.fail,
         )

@@ -1,9 +1,11 @@
 """Group commit: one sync for all who wait."""
 
 import asyncio
+import contextlib
 import errno
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -174,6 +176,7 @@ async def test_a_sync_that_ends_after_its_caller_was_cancelled_counts(disk: Slow
     flushing.cancel()
     disk.let_go.release()
     await asyncio.gather(flushing, return_exceptions=True)
+    await flusher.close()
 
     assert flusher.durable_offset == log.end_offset
 
@@ -203,6 +206,101 @@ async def test_a_file_that_cannot_be_opened_is_synced_later(disk: SlowDisk) -> N
     await flusher.flush()
 
     assert flusher.durable_offset == log.end_offset
+
+
+class OneByOneDisk(SimulatedDisk):
+    """Each sync ends when it is let go itself; some of them fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_slow = False
+        self.begun = threading.Semaphore(0)
+        self.syncs = [threading.Event() for _ in range(3)]
+        self.failing: set[int] = set()
+        self._numbers = itertools.count()
+
+    def _change(self, kind: str, *args: object) -> None:  # type: ignore[override]
+        if kind == "sync" and self.is_slow:
+            number = next(self._numbers)
+            self.begun.release()
+            assert self.syncs[number].wait(timeout=20)
+            if number in self.failing:
+                raise OSError(errno.EIO, "Input/output error")
+        super()._change(kind, *args)  # type: ignore[arg-type]
+
+
+@contextlib.asynccontextmanager
+async def two_syncs() -> AsyncIterator[tuple[OneByOneDisk, CommitLog, Flusher, list[asyncio.Task[bool]]]]:
+    """Two senders, each with a sync of its own under way; neither has ended."""
+    disk = OneByOneDisk()
+    log = CommitLog(segments(disk))
+    flusher = Flusher(log, interval_seconds=60, syncs_max=2)
+    running = asyncio.create_task(flusher.run())
+    append(log)
+    disk.is_slow = True
+    senders = []
+    for _ in range(2):
+        senders.append(asyncio.create_task(flusher.wait(append(log), timeout_seconds=20)))
+        assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
+    try:
+        yield disk, log, flusher, senders
+    finally:
+        for sync in disk.syncs:
+            sync.set()
+        running.cancel()
+        await flusher.close()
+
+
+async def test_a_sync_that_takes_long_has_another_beside_it() -> None:
+    async with two_syncs() as (disk, log, flusher, (first, second)):
+        disk.syncs[0].set()
+        assert await first
+        assert not second.done()
+        assert flusher.durable_offset < log.end_offset
+
+        disk.syncs[1].set()
+        assert await second
+        assert flusher.durable_offset == log.end_offset
+
+
+async def test_no_more_syncs_are_under_way_than_allowed() -> None:
+    async with two_syncs() as (disk, log, flusher, senders):
+        third = asyncio.create_task(flusher.wait(append(log), timeout_seconds=20))
+        disk.syncs[0].set()
+        await senders[0]
+        assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
+
+        disk.syncs[1].set()
+        disk.syncs[2].set()
+
+        assert await asyncio.gather(*senders, third) == [True] * 3
+
+
+async def test_a_later_sync_counts_when_those_before_it_have_ended() -> None:
+    async with two_syncs() as (disk, log, flusher, senders):
+        before = disk.counts["sync"]
+        disk.syncs[1].set()
+        while disk.counts["sync"] == before:
+            await asyncio.sleep(0)
+        await asyncio.gather(*[asyncio.sleep(0) for _ in range(10)])
+        assert flusher.durable_offset == 0
+
+        disk.syncs[0].set()
+
+        assert await asyncio.gather(*senders) == [True, True]
+        assert flusher.durable_offset == log.end_offset
+
+
+async def test_a_later_sync_means_nothing_when_one_before_it_has_failed() -> None:
+    async with two_syncs() as (disk, _, flusher, senders):
+        disk.failing = {0}
+        disk.syncs[1].set()
+        disk.syncs[0].set()
+
+        results = await asyncio.gather(*senders, return_exceptions=True)
+
+        assert all(isinstance(result, StoreReadOnly) for result in results)
+        assert flusher.durable_offset == 0
 
 
 class Counting(Flusher):

@@ -5,13 +5,30 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 
 from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.service import Service
 from kerolox.store.errors import StoreReadOnly, SyncFailed
 from kerolox.store.log.commit_log import CommitLog
+from kerolox.store.log.segments import Sync
 
 log = logging.getLogger(__name__)
+
+# A sync is given so long before the next begins beside it. Disks that are faster want larger groups, not more of them.
+_ALONE_SECONDS_MIN = 0.001
+
+
+class _Syncing:
+    """A sync under way: up to where, and since when."""
+
+    __slots__ = ("began", "done", "end", "sync")
+
+    def __init__(self, sync: Sync, end: int) -> None:
+        self.sync = sync
+        self.end = end
+        self.began = perf_counter()
+        self.done = asyncio.Event()
 
 
 class Flusher(Service):
@@ -19,8 +36,11 @@ class Flusher(Service):
 
     With `unsynced_size_min` less than so many bytes wait for `thorough_seconds`, counted from the last sync.
 
-    While a sync is under way the next ones gather, so that a thousand senders share one. A sync that fails is the
-    last: what the disk then holds cannot be known, and `failure` says so.
+    While a sync is under way the next ones gather, so that a thousand senders share one. Where syncs take long, up to
+    `syncs_max` are under way at the same time, begun at even distances: a disk is no slower for it, and nobody waits
+    for the whole of a sync that cannot help. Their ends count in the order in which they began.
+
+    A sync that fails is the last: what the disk then holds cannot be known, and `failure` says so.
     """
 
     def __init__(
@@ -30,6 +50,7 @@ class Flusher(Service):
         interval_seconds: float,
         thorough_seconds: float = 0,
         unsynced_size_min: int = 0,
+        syncs_max: int = 1,
         on_durable: Callable[[], object] = lambda: None,
         on_failed: Callable[[StoreReadOnly], object] = lambda failure: None,
     ) -> None:
@@ -41,7 +62,11 @@ class Flusher(Service):
         self._rounds = 0
         self._on_durable = on_durable
         self._on_failed = on_failed
-        self._syncing = asyncio.Lock()
+        self._syncs_max = syncs_max
+        self._under_way: deque[_Syncing] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        # How long a sync takes, of late.
+        self._sync_seconds = 0.0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._wanted = asyncio.Event()
         # Up to here the log survives a power cut.
@@ -76,9 +101,17 @@ class Flusher(Service):
                 self._rounds += 1
                 if self._is_little and self._rounds < self._rounds_max:
                     continue
+                self._rounds = 0
+                await self.flush()
+                continue
             self._rounds = 0
+            await self._turn()
             self._wanted.clear()
-            await self.flush()
+            begun = self._begin()
+            if begun is not None:
+                task = asyncio.create_task(self._carry_out(begun))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
 
     @property
     def _is_little(self) -> bool:
@@ -90,33 +123,85 @@ class Flusher(Service):
 
     async def flush(self) -> None:
         """Makes durable what is written now, and wakes those who waited for it."""
-        async with self._syncing:
-            start, end = self.durable_offset, self._log.end_offset
-            if end > start and self.failure is None:
-                await self._sync(start, end)
-        self._wake()
+        end = self._log.end_offset
+        while self.durable_offset < end and self.failure is None:
+            covering = next((syncing for syncing in self._under_way if syncing.end >= end), None)
+            if covering is not None or len(self._under_way) >= self._syncs_max:
+                await (covering or self._under_way[0]).done.wait()
+                if covering is not None:
+                    return
+            else:
+                begun = self._begin()
+                if begun is not None:
+                    await self._carry_out(begun)
+                return
 
-    async def _sync(self, start: int, end: int) -> None:
+    async def _turn(self) -> None:
+        """Returns when another sync may begin."""
+        while self._under_way:
+            left: float | None = None
+            if len(self._under_way) < self._syncs_max:
+                alone = max(self._sync_seconds / self._syncs_max, _ALONE_SECONDS_MIN)
+                left = self._under_way[-1].began + alone - perf_counter()
+                if left <= 0:
+                    return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._under_way[0].done.wait()
+
+    def _begin(self) -> _Syncing | None:
+        """Begins to make durable what is written now; None if there is nothing, or it cannot be opened."""
+        start, end = self.durable_offset, self._log.end_offset
+        if end <= start or self.failure is not None:
+            return None
         try:
+            # All that is not known to be durable: this sync is not to rely on another's end.
             sync = self._log.hold(start, end)
         except OSError as error:
             # Nothing has been synced yet, so that nothing is lost by trying again.
             log.error("the commit log could not be opened to be synced: %s", error)
-            return
+            return None
+        syncing = _Syncing(sync, end)
+        self._under_way.append(syncing)
+        return syncing
+
+    async def _carry_out(self, syncing: _Syncing) -> None:
+        sync, under_way = syncing.sync, self._under_way
         try:
-            with contextlib.suppress(SyncFailed):
-                await in_thread(sync.run)
+            try:
+                with contextlib.suppress(SyncFailed):
+                    await in_thread(sync.run)
+            except OSError as error:
+                # It was not begun, for want of descriptors, and is tried again.
+                log.error("the commit log could not be synced: %s", error)
+            finally:
+                # Even if nobody waits for it any more.
+                self._log.release(sync)
+            self._sync_seconds = perf_counter() - syncing.began
+            while under_way[0] is not syncing:
+                # Should one before it fail, its own success would mean nothing.
+                await under_way[0].done.wait()
         finally:
-            # Even if nobody waits for it any more.
-            self._log.release(sync)
-            if sync.is_done:
-                self.durable_offset = end
-                self._on_durable()
-            elif sync.failure is not None:
-                self.fail(sync.failure)
+            is_first = under_way[0] is syncing
+            under_way.remove(syncing)
+            try:
+                if is_first or sync.failure is not None:
+                    self._end(sync, syncing.end)
+            finally:
+                syncing.done.set()
+
+    def _end(self, sync: Sync, end: int) -> None:
+        if sync.failure is not None and self.failure is None:
+            self.fail(sync.failure)
+        elif sync.is_done and self.failure is None:
+            self.durable_offset = end
+            self._on_durable()
+            self._wake()
 
     async def close(self) -> None:
         await self.flush()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     def _wake(self) -> None:
         while self._waiting and self._waiting[0][0] <= self.durable_offset:
@@ -128,6 +213,7 @@ class Flusher(Service):
         """Ends all writing, for good."""
         log.error("nothing more is accepted: %s", failure)
         self.failure = failure
+        self._wanted.set()
         while self._waiting:
             _, future = self._waiting.popleft()
             if not future.done():
