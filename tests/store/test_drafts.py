@@ -287,7 +287,22 @@ def test_plain_messages_made_together_are_what_they_are_one_by_one(properties: d
     ]
     found = [read for m in sent if (read := DRAFTS.properties.read(m.properties)) is not None]
 
-    assert DRAFTS.plain("orders", HOST, rows, found) == [DRAFTS.one(one) for one in sent]
+    (together,) = DRAFTS.plain("orders", HOST, rows, found, 1_000_000)
+    alone = DRAFTS.plain("orders", HOST, rows, found, 1)
+    ones = [DRAFTS.one(one) for one in sent]
+
+    assert together.records == b"".join([one.records for one in ones])
+    assert together.queue_ids == [one.queue_id for one in sent]
+    assert [(each.records, each.starts, each.queue_ids) for each in alone] == [
+        (one.records, (0,), [one.queue_id]) for one in ones
+    ]
+    assert together.parts is not None
+    assert together.parts.tags_codes == [one.tags_code for one in ones]
+    found_by = [
+        [key for key, at in zip(together.parts.keys, together.parts.key_starts, strict=True) if at == start]
+        for start in together.starts
+    ]
+    assert found_by == [one.keys for one in ones]
 
 
 def test_a_batch_says_of_each_part_what_it_is_found_by() -> None:

@@ -7,11 +7,11 @@ which costs half of what it does one by one.
 import asyncio
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from kerolox.broker.admission import Admission, Sending
 from kerolox.broker.configuration import BrokerConfig
-from kerolox.broker.sent import UNIQUE_KEY_SIZE_MAX, SentAnswers
+from kerolox.broker.sent import UNIQUE_KEY_SIZE_MAX, Place, SentAnswers, places_of
 from kerolox.broker.statistics import Statistics
 from kerolox.broker.storing import Storing, born_host, refusal
 from kerolox.broker.system_topics import NOT_FOR_PRODUCERS, RETRY_PREFIX
@@ -24,7 +24,7 @@ from kerolox.message.record import PROPERTIES_SIZE_MAX, Row
 from kerolox.remoting.routes import Incoming, Later
 from kerolox.runtime.lanes import Lane
 from kerolox.runtime.server_loop import at_end_of_turn
-from kerolox.store.log.commit_log import Appended
+from kerolox.store.log.commit_log import Appended, Draft
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
 
@@ -32,6 +32,10 @@ from kerolox.wire.reply import Reply
 _UNUSUAL = sysflag.TRANSACTION_MASK | sysflag.INNER_BATCH
 # More than a record has beside body and properties.
 _REST_SIZE_MAX = 512
+# So many bytes of one topic are appended together at the most: a file of the log has room for all of them, or none.
+_RUN_SIZE_MAX = 256 * 1024
+
+T = TypeVar("T")
 
 
 class PlainSends:
@@ -139,11 +143,12 @@ class PlainSends:
     def refused(self, error: Exception) -> Reply[h.Sent]:
         return self._admission.refused(refusal(error))
 
-    def not_durable(self, appended: Appended, queue_id: int, unique_key: bytes) -> Reply[h.Sent]:
+    def not_durable(self, place: Place, unique_key: bytes) -> Reply[h.Sent]:
+        queue_id, physical_offset, queue_offset = place
         return self._admission.sent(
-            offset_id(self._storing.store_host, appended.physical_offset),
+            offset_id(self._storing.store_host, physical_offset),
             queue_id,
-            appended.queue_offset,
+            queue_offset,
             unique_key.decode("utf-8", "replace"),
             is_durable=False,
         )
@@ -152,7 +157,7 @@ class PlainSends:
 class _Run:
     """Messages of one topic on their way to the log, and those who wait for them."""
 
-    __slots__ = ("_began", "_sends", "found", "queue_count", "requests", "rows", "topic")
+    __slots__ = ("_began", "_drafts", "_sends", "found", "queue_count", "requests", "rows", "topic")
 
     def __init__(self, sends: PlainSends, topic: str, queue_count: int) -> None:
         self._sends = sends
@@ -162,31 +167,42 @@ class _Run:
         self.requests: list[Incoming[Any]] = []
         self.rows: list[Row] = []
         self.found: list[Found] = []
+        self._drafts: list[Draft] = []
 
     def submit(self, storing: Storing) -> None:
         try:
-            drafts = storing.drafts.plain(self.topic, storing.store_host, self.rows, self.found)
-            storing.store.submit_all(drafts, self, at_once=True)
+            size_max = min(storing.store.log.draft_size_max, _RUN_SIZE_MAX)
+            self._drafts = storing.drafts.plain(self.topic, storing.store_host, self.rows, self.found, size_max)
+            storing.store.submit_all(self._drafts, self, at_once=True)
         except Exception as error:
-            self.refused(0, len(self.requests), error)
+            self._refuse(self.requests, error)
 
     def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
-        sends, count = self._sends, len(appended)
-        sends.lane.under_way -= count
+        sends = self._sends
+        drafts = self._drafts[first : first + len(appended)]
+        requests, found = self._of(first, drafts, self.requests), self._of(first, drafts, self.found)
+        sends.lane.under_way -= len(requests)
         size = appended[-1].end_offset - appended[0].physical_offset
-        sends.statistics.put_all(self.topic, count, size, perf_counter() - self._began)
-        requests, rows, found = self.requests, self.rows, self.found
-        if count < len(requests):
-            part = slice(first, first + count)
-            requests, rows, found = requests[part], rows[part], found[part]
+        sends.statistics.put_all(self.topic, len(requests), size, perf_counter() - self._began)
+        places = [place for draft, at in zip(drafts, appended, strict=True) for place in places_of(draft, at)]
         if is_durable:
-            sends.answers.send_all(requests, rows, found, appended)
+            sends.answers.send_all(requests, found, places)
             return
-        for request, row, (unique_key, _, _), place in zip(requests, rows, found, appended, strict=True):
-            Later[h.Sent](request).answer(sends.not_durable(place, row[0], unique_key))
+        for request, (unique_key, _, _), place in zip(requests, found, places, strict=True):
+            Later[h.Sent](request).answer(sends.not_durable(place, unique_key))
 
     def refused(self, first: int, count: int, error: Exception) -> None:
-        self._sends.lane.under_way -= count
+        self._refuse(self._of(first, self._drafts[first : first + count], self.requests), error)
+
+    def _refuse(self, requests: Sequence[Incoming[Any]], error: Exception) -> None:
+        self._sends.lane.under_way -= len(requests)
         reply = self._sends.refused(error)
-        for request in self.requests[first : first + count]:
+        for request in requests:
             Later[h.Sent](request).answer(reply)
+
+    def _of(self, first: int, drafts: Sequence[Draft], messages: list[T]) -> list[T]:
+        """Returns of messages those that are in drafts, of which this is the first."""
+        if len(drafts) == len(self._drafts):
+            return messages
+        start = sum(len(draft.starts) for draft in self._drafts[:first])
+        return messages[start : start + sum(len(draft.starts) for draft in drafts)]

@@ -1,8 +1,8 @@
 """How senders are answered: where each message came to lie, written without a header in between."""
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -10,14 +10,12 @@ from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.storing import Storing
 from kerolox.message.hosts import Host
 from kerolox.message.plain import Found
-from kerolox.message.record import Row
 from kerolox.remoting.connection import Connection
 from kerolox.remoting.routes import Incoming
-from kerolox.store.log.commit_log import Appended
+from kerolox.store.log.commit_log import Appended, Draft
 from kerolox.wire import binary
 from kerolox.wire.command import JSON, ONEWAY_BIT, answer_template, binary_answer_with
 from kerolox.wire.frames import PREFIX
-from kerolox.wire.headers import messages as h
 
 # In the order in which Java writes them.
 _FIELDS = '"queueId":"%%d","TRACE_ON":"%s","MSG_REGION":%s,"transactionId":"%%b","msgId":"%s%%016X","queueOffset":"%%d"'
@@ -29,6 +27,9 @@ _BINARY_FIELDS = (
 UNIQUE_KEY_SIZE_MAX = 63
 _pack_prefix = PREFIX.pack
 
+# Where a message came to lie: queue, physical offset and queue offset.
+Place: TypeAlias = tuple[int, int, int]
+
 
 class SentAnswers:
     """Writes most answers by far: to a message that is stored, and needs nothing else to be said."""
@@ -37,18 +38,18 @@ class SentAnswers:
         self._config = config
         self._storing = storing
 
-    def write(self, request: Incoming[h.SendMessageV2], appended: Appended, queue_id: int, unique_key: bytes) -> bytes:
+    def write(self, request: Incoming[Any], place: Place, unique_key: bytes) -> bytes:
         """Returns the frame; the key must be `is_plain`."""
         config, host = self._config, self._storing.store_host
+        queue_id, physical_offset, queue_offset = place
         if request.serialization == JSON:
             template = _json_template(host, config.region_id, config.trace_on)
-            at, number = appended.physical_offset, appended.queue_offset
-            header = template % (queue_id, unique_key, at, number, request.opaque)
+            header = template % (queue_id, unique_key, physical_offset, queue_offset, request.opaque)
             size = len(header)
             return _pack_prefix(4 + size, size) + header
-        queue, offset = b"%d" % queue_id, b"%d" % appended.queue_offset
+        queue, offset = b"%d" % queue_id, b"%d" % queue_offset
         fields = _binary_template(host, config.region_id, config.trace_on) % (
-            appended.physical_offset,
+            physical_offset,
             len(queue),
             queue,
             len(offset),
@@ -58,18 +59,12 @@ class SentAnswers:
         )
         return binary_answer_with(fields, request.opaque)
 
-    def send_all(
-        self,
-        requests: Sequence[Incoming[Any]],
-        rows: Sequence[Row],
-        found: Sequence[Found],
-        appended: Sequence[Appended],
-    ) -> None:
+    def send_all(self, requests: Sequence[Incoming[Any]], found: Sequence[Found], places: Sequence[Place]) -> None:
         """Sends the same to all who sent plain messages, and want to know; the store has it leave, as its `on_told`."""
         template = _json_template(self._storing.store_host, self._config.region_id, self._config.trace_on)
         connection: Connection | None = None
         frames: list[bytes] = []
-        for request, row, (unique_key, _, _), place in zip(requests, rows, found, appended, strict=True):
+        for request, (unique_key, _, _), place in zip(requests, found, places, strict=True):
             if request.flag & ONEWAY_BIT:
                 continue
             if request.origin is not connection:
@@ -77,14 +72,21 @@ class SentAnswers:
                     connection.send_all(frames, is_flushed=True)
                 connection, frames = request.origin, []
             if request.serialization == JSON:
-                values = row[0], unique_key, place.physical_offset, place.queue_offset, request.opaque
-                header = template % values
+                queue_id, physical_offset, queue_offset = place
+                header = template % (queue_id, unique_key, physical_offset, queue_offset, request.opaque)
                 size = len(header)
                 frames.append(_pack_prefix(4 + size, size) + header)
             else:
-                frames.append(self.write(request, place, row[0], unique_key))
+                frames.append(self.write(request, place, unique_key))
         if connection is not None:
             connection.send_all(frames, is_flushed=True)
+
+
+def places_of(draft: Draft, appended: Appended) -> Iterator[Place]:
+    """Returns where the records of a draft came to lie that are not all of one queue."""
+    assert draft.queue_ids is not None
+    physical_offsets = map(appended.physical_offset.__add__, draft.starts)
+    return zip(draft.queue_ids, physical_offsets, draft.queue_offsets, strict=True)
 
 
 def is_plain(unique_key: bytes) -> bool:

@@ -15,7 +15,7 @@ properties (int16). How long the hosts are stands in sysFlag.
 import functools
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from kerolox.message import sysflag
@@ -96,18 +96,30 @@ def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
 Row: TypeAlias = tuple[int, int, int, int, bytes, int, bytes, bytes]
 
 
-def encode_all(topic: str, store_host: bytes, rows: Iterable[Row]) -> list[bytearray]:
-    """Returns the records of messages of one topic, as `encode` would, faster if they are many; rows must fit."""
+def encode_runs(
+    topic: str, store_host: bytes, rows: Iterable[Row], size_max: int
+) -> list[tuple[bytearray, tuple[int, ...]]]:
+    """Returns the records of messages of one topic, as `encode` would, faster if they are many; rows must fit.
+
+    They come as runs of at most `size_max` bytes, or of one record, and with where each record begins in its run.
+    """
     magic, packed_topic = _packed_topic(topic)
     store_host_bit = (len(store_host) != IPV4_HOST_SIZE) << 1
-    crc32, join, short = zlib.crc32, bytearray().join, _SHORT.pack
-    records: list[bytearray] = []
+    crc32, short = zlib.crc32, _SHORT.pack
+    runs: list[tuple[bytearray, tuple[int, ...]]] = []
+    pieces: list[bytes] = []
+    starts: list[int] = []
+    start = 0
     for queue_id, flag, sys_flag, born_timestamp, born_host, reconsume_times, body, properties in rows:
         hosts = (len(born_host) != IPV4_HOST_SIZE) | store_host_bit
         head = _HEADS[hosts]
         body_size, properties_size = len(body), len(properties)
+        size = head.size + body_size + len(packed_topic) + 2 + properties_size
+        if start + size > size_max and starts:
+            runs.append((bytearray().join(pieces), tuple(starts)))
+            pieces, starts, start = [], [], 0
         packed = head.pack(
-            head.size + body_size + len(packed_topic) + 2 + properties_size,
+            size,
             magic,
             crc32(body) & CRC_MASK,
             queue_id,
@@ -123,8 +135,11 @@ def encode_all(topic: str, store_host: bytes, rows: Iterable[Row]) -> list[bytea
             0,
             body_size,
         )
-        records.append(join((packed, body, packed_topic, short(properties_size), properties)))
-    return records
+        pieces += (packed, body, packed_topic, short(properties_size), properties)
+        starts.append(start)
+        start += size
+    runs.append((bytearray().join(pieces), tuple(starts)))
+    return runs
 
 
 def shared_head(message: Message) -> tuple[struct.Struct, int, bytes, bytes]:
@@ -178,32 +193,18 @@ def stamp(record: bytearray, queue_offset: int, physical_offset: int, store_time
 
 
 def stamp_all(
-    records: Sequence[bytearray], queue_offsets: Sequence[int], start: int, store_timestamp: int
-) -> list[int]:
-    """Stamps records that lie one after the other from `start` on; returns where each begins, and last their end."""
-    offsets: list[int] = []
-    note, pack_offsets, pack_timestamp = offsets.append, _TWO_LONGS.pack_into, _LONG.pack_into
-    for record, queue_offset in zip(records, queue_offsets, strict=True):
-        note(start)
-        pack_offsets(record, _QUEUE_OFFSET_AT, queue_offset, start)
-        is_v6 = record[HOSTS_AT] & sysflag.BORN_HOST_V6
-        pack_timestamp(record, _STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT, store_timestamp)
-        start += len(record)
-    note(start)
-    return offsets
-
-
-def stamp_parts(
-    records: bytearray, starts: Iterable[int], queue_offset: int, physical_offset: int, store_timestamp: int
+    records: bytearray,
+    starts: Iterable[int],
+    queue_offsets: Iterable[int],
+    physical_offset: int,
+    store_timestamp: int,
 ) -> None:
-    """Stamps the records of a batch, which begin at `starts`."""
+    """Does the same for records that lie one after the other, and begin at `starts`."""
     pack_offsets, pack_timestamp = _TWO_LONGS.pack_into, _LONG.pack_into
-    # The hosts of all are the same.
-    is_v6 = records[HOSTS_AT] & sysflag.BORN_HOST_V6
-    timestamp_at = _STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT
-    for number, start in enumerate(starts, queue_offset):
-        pack_offsets(records, start + _QUEUE_OFFSET_AT, number, physical_offset + start)
-        pack_timestamp(records, start + timestamp_at, store_timestamp)
+    for start, queue_offset in zip(starts, queue_offsets, strict=False):
+        pack_offsets(records, start + _QUEUE_OFFSET_AT, queue_offset, physical_offset + start)
+        is_v6 = records[start + HOSTS_AT] & sysflag.BORN_HOST_V6
+        pack_timestamp(records, start + (_STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT), store_timestamp)
 
 
 def blank(size: int) -> bytes:

@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import sub
+from typing import TypeAlias
 
 from kerolox.message import sysflag
 from kerolox.message.peek import Peek, peek, peek_run
@@ -22,6 +23,11 @@ from kerolox.store.queue.queues import Queues
 log = logging.getLogger(__name__)
 
 _CHUNK_SIZE = 256 * 1024
+
+# What a queue's entry says of a record: physical offset, size and tags code.
+Entered: TypeAlias = tuple[int, int, int]
+# Of each queue the first offset, and what is entered from there on.
+Runs: TypeAlias = dict[tuple[str, int], tuple[int, list[Entered]]]
 
 
 class Dispatcher:
@@ -108,8 +114,7 @@ class Dispatcher:
         """
         keyed = Keyed()
         topics, texts, offsets = keyed.topics, keyed.texts, keyed.offsets
-        # Of each queue the first offset, and what is entered from there on.
-        runs: dict[tuple[str, int], tuple[int, list[tuple[int, int, int]]]] = {}
+        runs: Runs = {}
         offset, timestamp = self.offset, self.timestamp
         for draft, place in zip(drafts, appended, strict=False):
             physical_offset, keys, parts = place.physical_offset, draft.keys, draft.parts
@@ -117,24 +122,21 @@ class Dispatcher:
                 # Something lies between, such as the end of a file, or it is not known what it is found by.
                 break
             offset, topic = place.end_offset, draft.topic
-            key = topic, draft.queue_id
-            run = runs.get(key)
-            if run is None:
-                run = runs[key] = place.queue_offset, []
-            if parts is not None:
+            if parts is None:
+                entries = [(physical_offset, offset - physical_offset, draft.tags_code)]
+                key_offsets = [physical_offset] * len(keys or ())
+            else:
                 starts = [physical_offset + start for start in draft.starts]
-                sizes = map(sub, (*starts[1:], offset), starts)
-                run[1].extend(zip(starts, sizes, parts.tags_codes, strict=True))
-                texts += parts.keys
-                topics += [topic] * len(parts.keys)
-                offsets += [physical_offset + start for start in parts.key_starts]
-                continue
-            run[1].append((physical_offset, offset - physical_offset, draft.tags_code))
+                entries = list(zip(starts, map(sub, (*starts[1:], offset), starts), parts.tags_codes, strict=True))
+                keys, key_offsets = parts.keys, [physical_offset + start for start in parts.key_starts]
             if keys:
-                count = len(keys)
                 texts += keys
-                topics += [topic] * count
-                offsets += [physical_offset] * count
+                topics += [topic] * len(keys)
+                offsets += key_offsets
+            if draft.queue_ids is None:
+                runs.setdefault((topic, draft.queue_id), (place.queue_offset, []))[1].extend(entries)
+            else:
+                _spread(draft, entries, runs)
         if offset != self.offset:
             # All were appended at once.
             timestamp = appended[0].store_timestamp
@@ -222,6 +224,17 @@ class Dispatcher:
         if level is None or level <= 0:
             return record.tags_code
         return due_timestamp(self._delay_levels, min(level, self._delay_level_max), record.store_timestamp)
+
+
+def _spread(draft: Draft, entries: Sequence[Entered], runs: Runs) -> None:
+    """Adds the entries of records that are not all of one queue, each to its queue's."""
+    assert draft.queue_ids is not None
+    adders: dict[int, Callable[[Entered], None]] = {}
+    for queue_id, queue_offset, entry in zip(draft.queue_ids, draft.queue_offsets, entries, strict=True):
+        add = adders.get(queue_id)
+        if add is None:
+            add = adders[queue_id] = runs.setdefault((draft.topic, queue_id), (queue_offset, []))[1].append
+        add(entry)
 
 
 def _keys(record: Peek) -> list[bytes]:

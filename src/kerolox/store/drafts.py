@@ -10,7 +10,7 @@ from kerolox.message.message import Message
 from kerolox.message.peek import KEYS_MARK, TAGS_MARK, UNIQ_KEY_MARK
 from kerolox.message.plain import Found, PlainProperties
 from kerolox.message.properties import find, mark, outline, pick
-from kerolox.message.record import BODY_SIZE_MAX, Row, check_properties, encode, encode_all
+from kerolox.message.record import BODY_SIZE_MAX, Row, check_properties, encode, encode_runs
 from kerolox.message.tags import tags_code
 from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, java_int
 from kerolox.store.keys.key_index import index_keys
@@ -74,13 +74,21 @@ class Drafts:
                 draft.keys = [unique_key] if unique_key else []
         return draft
 
-    def plain(self, topic: str, store_host: bytes, rows: Sequence[Row], found: Sequence[Found]) -> list[Draft]:
-        """Returns the drafts of messages whose bodies are not too large, by what was found in their properties."""
+    def plain(
+        self, topic: str, store_host: bytes, rows: Sequence[Row], found: Sequence[Found], size_max: int
+    ) -> list[Draft]:
+        """Returns drafts of messages whose bodies are not too large, by what was found in their properties.
+
+        Each is of as many of them as have room in `size_max` bytes.
+        """
         drafts = []
-        records = encode_all(topic, store_host, rows)
-        for record, row, (unique_key, keys, traits) in zip(records, rows, found, strict=True):
-            keys_found = index_keys(unique_key, keys, traits.tag) if keys or traits.tag else [unique_key]
-            drafts.append(Draft(topic, row[0], record, _FIRST, True, True, keys_found, traits.tags_code))
+        first = 0
+        for records, starts in encode_runs(topic, store_host, rows, size_max):
+            end = first + len(starts)
+            draft = Draft(topic, rows[first][0], records, starts, parts=_parts(starts, found[first:end]))
+            draft.queue_ids = [row[0] for row in rows[first:end]]
+            drafts.append(draft)
+            first = end
         return drafts
 
     def batch(self, shared: Message, body: bytes) -> Draft:
@@ -92,22 +100,11 @@ class Drafts:
         self._check_batch(shared, body)
         records, starts, properties = to_records(body, shared)
         draft = Draft(shared.topic, shared.queue_id, records, starts, True, _is_awaited(shared.properties))
-        draft.parts = self._parts(starts, properties)
+        found = [read for read in map(self.properties.read, properties) if read is not None]
+        if len(found) == len(starts):
+            # Else one of them wants a closer look.
+            draft.parts = _parts(starts, found)
         return draft
-
-    def _parts(self, starts: Sequence[int], properties: Sequence[bytes]) -> Parts | None:
-        """Returns what the records of a batch are found by; None if one of them wants a closer look."""
-        parts, read = Parts([], [], []), self.properties.read
-        for start, data in zip(starts, properties, strict=True):
-            found = read(data)
-            if found is None:
-                return None
-            unique_key, more, traits = found
-            parts.tags_codes.append(traits.tags_code)
-            keys_found = index_keys(unique_key, more, traits.tag) if more or traits.tag else (unique_key,)
-            parts.keys += keys_found
-            parts.key_starts += (start,) * len(keys_found)
-        return parts
 
     def _check_batch(self, shared: Message, body: bytes) -> None:
         _check_inner_batch(shared)
@@ -121,6 +118,22 @@ class Drafts:
         level = java_int(text) if text else 0
         if level is None or level > 0:
             raise MessageIllegal(f"a batch cannot be delayed, and {names.DELAY} is {text[:100]!r}")
+
+
+def _parts(starts: Sequence[int], found: Sequence[Found]) -> Parts:
+    """Returns what records are found by that begin there, by what was found in their properties."""
+    parts = Parts([], [], [])
+    keys, key_starts, note_code = parts.keys, parts.key_starts, parts.tags_codes.append
+    for start, (unique_key, more, traits) in zip(starts, found, strict=True):
+        note_code(traits.tags_code)
+        if more or traits.tag:
+            all_keys = index_keys(unique_key, more, traits.tag)
+            keys += all_keys
+            key_starts += (start,) * len(all_keys)
+        else:
+            keys.append(unique_key)
+            key_starts.append(start)
+    return parts
 
 
 def _is_awaited(properties: bytes) -> bool:

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -273,11 +273,8 @@ class Store(Service):
 
         With `at_once` they, and all that were submitted before, are written now.
         """
-        size_max, topic = self.log.draft_size_max, ""
         for draft in drafts:
-            if len(draft.records) > size_max or draft.topic is not topic or draft.queue_id < 0:
-                self._check(draft)
-                topic = draft.topic
+            self._check(draft)
         if self._is_sync or self._stall is not None:
             self._admit(drafts)
         is_first = not self._gathered
@@ -384,16 +381,7 @@ class Store(Service):
                 raise StoreFull(f"queues and index cannot follow the commit log: {self._lag}") from self._lag
         # What the next in each queue gets, if all are appended.
         wanted: dict[tuple[str, int], int] = {}
-        queue_offsets: list[int] = []
-        known = self._queue_offsets
-        for draft in drafts:
-            if draft.is_queued:
-                key = draft.topic, draft.queue_id
-                offset = wanted[key] if key in wanted else known.get(key, 0)
-                wanted[key] = offset + len(draft.starts)
-                queue_offsets.append(offset)
-            else:
-                queue_offsets.append(0)
+        queue_offsets = [_numbered(draft, wanted, self._queue_offsets) for draft in drafts]
         try:
             appended = self.log.append(drafts, queue_offsets, self._clock.millis(), no_file)
         except OSError as error:
@@ -402,12 +390,11 @@ class Store(Service):
         except SyncFailed as error:
             self.flusher.fail(error)
             raise
-        if len(appended) == len(drafts):
-            self._queue_offsets.update(wanted)
-        else:
-            for draft, place in zip(drafts, appended, strict=False):
-                if draft.is_queued:
-                    self._queue_offsets[draft.topic, draft.queue_id] = place.queue_offset + len(draft.starts)
+        if len(appended) < len(drafts):
+            wanted = {}
+            for draft in drafts[: len(appended)]:
+                _numbered(draft, wanted, self._queue_offsets)
+        self._queue_offsets.update(wanted)
         if self._is_sync and appended:
             self._unseen.append((drafts, appended))
         return appended
@@ -421,8 +408,9 @@ class Store(Service):
         size, size_max = len(draft.records), self.log.draft_size_max
         if size > size_max:
             raise NotStorable(f"{size} bytes to be stored together, at most {size_max} fit into a file")
-        if (draft.topic, draft.queue_id) not in self._queue_offsets:
-            check_name(draft.topic, draft.queue_id)
+        for queue_id in set(draft.queue_ids or (draft.queue_id,)):
+            if (draft.topic, queue_id) not in self._queue_offsets:
+                check_name(draft.topic, queue_id)
 
     def _follow(self, drafts: Sequence[Draft] = (), appended: Sequence[Appended] = ()) -> bool:
         """Shows readers what they may see, such as what was just appended.
@@ -455,6 +443,35 @@ class Store(Service):
             return True
         self._lag = None
         return False
+
+
+def _numbered(draft: Draft, wanted: dict[tuple[str, int], int], known: Mapping[tuple[str, int], int]) -> int:
+    """Returns the queue offset of a draft's first record, and gives each its own if they are not all of one queue.
+
+    What the next in each queue gets is `wanted`, or else `known`.
+    """
+    if not draft.is_queued:
+        return 0
+    topic = draft.topic
+    if draft.queue_ids is None:
+        key = topic, draft.queue_id
+        offset = wanted[key] if key in wanted else known.get(key, 0)
+        wanted[key] = offset + len(draft.starts)
+        return offset
+    nexts: dict[int, int] = {}
+    offsets: list[int] = []
+    for queue_id in draft.queue_ids:
+        if queue_id in nexts:
+            offset = nexts[queue_id]
+        else:
+            key = topic, queue_id
+            offset = wanted[key] if key in wanted else known.get(key, 0)
+        offsets.append(offset)
+        nexts[queue_id] = offset + 1
+    for queue_id, offset in nexts.items():
+        wanted[topic, queue_id] = offset
+    draft.queue_offsets = offsets
+    return offsets[0]
 
 
 class _Waiting:

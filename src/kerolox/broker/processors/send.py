@@ -215,7 +215,8 @@ class _Pending(Later[h.Sent]):
         processor.statistics.put(self._topic, 1, size, perf_counter() - self._began)
         if is_durable and self.recall_handle is None and is_plain(self._unique_key):
             if not request.flag & ONEWAY_BIT:
-                request.origin.send(processor.answers.write(request, appended, self._queue_id, self._unique_key))
+                place = self._queue_id, appended.physical_offset, appended.queue_offset
+                request.origin.send(processor.answers.write(request, place, self._unique_key))
             return
         self.answer(
             processor.sent(

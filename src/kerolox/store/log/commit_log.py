@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from kerolox.message.record import BLANK_SIZE_MIN, blank, stamp_all, stamp_parts
+from kerolox.message.record import BLANK_SIZE_MIN, blank, stamp_all
 from kerolox.store.log.segments import Removal, Segments, Sync
 from kerolox.store.seal import Marks
 
 
 class Parts(msgspec.Struct, gc=False):
-    """What the records of a batch are found by: all keys, where the record of each begins, and each record's tag."""
+    """What several records are found by: all keys, where the record of each begins, and each record's tag."""
 
     keys: list[bytes]
     key_starts: list[int]
@@ -20,7 +20,7 @@ class Parts(msgspec.Struct, gc=False):
 
 
 class Draft(msgspec.Struct, gc=False):
-    """What is to be appended together: one record, or those of a batch. Its place in the log is not yet known."""
+    """What is to be appended together: one record, or several of one topic. Its place in the log is not yet known."""
 
     topic: str
     queue_id: int
@@ -34,8 +34,11 @@ class Draft(msgspec.Struct, gc=False):
     # What its one record is found by, so that nobody has to read it again to know; None if that was not looked for.
     keys: list[bytes] | None = None
     tags_code: int = 0
-    # The same for the records of a batch.
+    # The same for several records.
     parts: Parts | None = None
+    # Of several records that are not all of one queue: the queue of each, and the offset it is given there.
+    queue_ids: Sequence[int] | None = None
+    queue_offsets: Sequence[int] = ()
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -137,12 +140,14 @@ class CommitLog:
             ends = accumulate(map(len, records))
             count = sum(1 for _ in takewhile(room.__ge__, ends))
             drafts, queue_offsets, records = drafts[:count], queue_offsets[:count], records[:count]
-        offsets = stamp_all(records, queue_offsets, start, store_timestamp)
-        record_count = len(records)
-        for draft, offset, queue_offset in zip(drafts, offsets, queue_offsets, strict=False):
-            if len(draft.starts) > 1:
-                record_count += len(draft.starts) - 1
-                stamp_parts(draft.records, draft.starts, queue_offset, offset, store_timestamp)
+        offsets = [start]
+        record_count = 0
+        for draft, queue_offset in zip(drafts, queue_offsets, strict=True):
+            count = len(draft.starts)
+            numbers = draft.queue_offsets or range(queue_offset, queue_offset + count)
+            stamp_all(draft.records, draft.starts, numbers, offsets[-1], store_timestamp)
+            record_count += count
+            offsets.append(offsets[-1] + len(draft.records))
         data = b"".join(records)
         self._write(data)
         self.end_offset = offsets[-1]
