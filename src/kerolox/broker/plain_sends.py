@@ -17,6 +17,7 @@ from kerolox.broker.storing import Storing, born_host, refusal
 from kerolox.broker.system_topics import NOT_FOR_PRODUCERS, RETRY_PREFIX
 from kerolox.broker.topics import TopicTable
 from kerolox.message import names, sysflag
+from kerolox.message.hosts import NOWHERE
 from kerolox.message.ids import offset_id
 from kerolox.message.plain import Found
 from kerolox.message.properties import mark
@@ -62,17 +63,19 @@ class PlainSends:
         self._loop: asyncio.AbstractEventLoop | None = None
         # By topic, what has come in this turn; None for a topic whose messages are not plain.
         self._runs: dict[str, _Run | None] = {}
+        # Who sent the last, and from where.
+        self._origin: Any = None
+        self._born_host = NOWHERE
         self.statistics = statistics
         self.answers = SentAnswers(config, storing)
 
     def take(self, request: Incoming[Any]) -> bool:
         """Takes a message, which is stored with the others of this turn; False if it is none of the plain ones."""
         header: Sending = request.header
-        runs = self._runs
-        if header.topic in runs:
-            run = runs[header.topic]
-        else:
-            run = runs[header.topic] = self._begin(header.topic)
+        topic = header.topic
+        run = self._runs.get(topic)
+        if run is None and topic not in self._runs:
+            run = self._runs[topic] = self._begin(topic)
         queue_id, body, properties = header.queue_id, request.body, header.properties
         if (
             run is None
@@ -92,6 +95,9 @@ class PlainSends:
         unique_key = read[0]
         if not unique_key.isalnum() or len(unique_key) > UNIQUE_KEY_SIZE_MAX:
             return False
+        if request.origin is not self._origin:
+            # The messages of one read come one after the other.
+            self._origin, self._born_host = request.origin, born_host(request.origin.remote)
         lane.under_way += 1
         run.requests.append(request)
         run.found.append(read)
@@ -101,7 +107,7 @@ class PlainSends:
                 header.flag,
                 header.sys_flag,
                 header.born_timestamp,
-                born_host(request.origin.remote),
+                self._born_host,
                 header.reconsume_times or 0,
                 body,
                 data + self._cluster if data[-1] == 2 else data + b"\x02" + self._cluster,
@@ -127,7 +133,7 @@ class PlainSends:
         return _Run(self, topic.topic_name, max(topic.write_queue_nums, topic.read_queue_nums))
 
     def _end(self) -> None:
-        runs, self._runs = self._runs, {}
+        runs, self._runs, self._origin = self._runs, {}, None
         for run in runs.values():
             if run is not None and run.requests:
                 run.submit(self._storing)

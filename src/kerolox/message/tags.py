@@ -75,8 +75,9 @@ def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
     if count > _LANES:
         parts = range(0, count, _LANES)
         return [hashed for at in parts for hashed in key_hashes(topics[at : at + _LANES], keys[at : at + _LANES])]
-    # A hash is that of what follows leading zeros.
-    text = b"".join([key.rjust(_LANE_SIZE, b"\0") for key in keys])
+    # Most are unique ids, as long as a lane. Of others: a hash is that of what follows leading zeros.
+    are_alike = set(map(len, keys)) == {_LANE_SIZE}
+    text = b"".join(keys if are_alike else [key.rjust(_LANE_SIZE, b"\0") for key in keys])
     if len(text) != count * _LANE_SIZE or not text.isascii():
         return _mixed_hashes(topics, keys)
     number = int.from_bytes(text)
@@ -87,6 +88,11 @@ def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
         lanes.byteswap()
     by_topic = {topic: _topic_hash(topic) for topic in set(topics)}
     powers = _POWERS
+    if are_alike and len(by_topic) == 1:
+        prefix = by_topic[topics[0]] * powers[_LANE_SIZE]
+        return [
+            hashed if (hashed := prefix + lane & 0xFFFFFFFF) < 0x80000000 else -hashed & 0x7FFFFFFF for lane in lanes
+        ]
     # As in `key_hash`.
     return [
         hashed

@@ -111,6 +111,8 @@ class _Route(msgspec.Struct):
 
 # How Java, and most others, begin the header of a request.
 _CODE_FIRST = b'{"code":'
+# So many bytes of it are enough to know a code of two or three digits, as most have.
+_BEGINNING_SIZE = 12
 
 
 class Routes:
@@ -120,6 +122,7 @@ class Routes:
         self._lanes = lanes or {}
         self._table: dict[int, _Route] = {}
         self._by_digits: dict[bytes, _Route] = {}
+        self._by_beginning: dict[bytes, _Route] = {}
         # Made when the first handler says that its answer can be given again.
         self.repeated: RepeatedQuestions | None = None
         for processor in processors:
@@ -151,6 +154,9 @@ class Routes:
             error_ext=None if request.answer is Empty else {},
         )
         self._table[request.code] = self._by_digits[b"%d" % request.code] = route
+        beginning = _CODE_FIRST + b'%d,"' % request.code
+        if _BEGINNING_SIZE <= len(beginning) <= _BEGINNING_SIZE + 1:
+            self._by_beginning[beginning[:_BEGINNING_SIZE]] = route
 
     @property
     def requests(self) -> dict[int, type[Request[Any]]]:
@@ -163,8 +169,10 @@ class Routes:
         An answer to a call of our own goes to who made it. ProtocolError if the header cannot be read.
         """
         serialization, header, body = frame
-        if serialization == JSON and header[:8] == _CODE_FIRST:
-            route = self._by_digits.get(header[8 : header.find(b",", 8)])
+        if serialization == JSON:
+            route = self._by_beginning.get(header[:_BEGINNING_SIZE])
+            if route is None and header.startswith(_CODE_FIRST):
+                route = self._by_digits.get(header[8 : header.find(b",", 8)])
             if route is not None:
                 try:
                     request = route.decode(header)
@@ -177,9 +185,15 @@ class Routes:
                         request.body = body
                         request.serialization = JSON
                         request.origin = connection
-                        if route.take is None:
+                        take = route.take
+                        if take is None:
                             return self._answer(route, request, header)
-                        return self._offer(route, request)
+                        try:
+                            if take(request):
+                                return None
+                        except Exception as error:
+                            return _failed(request, error, route.error_ext)
+                        return self._answer(route, request)
         elif serialization == BINARY:
             return self._answer_binary(frame, connection)
         command = decode(frame)
