@@ -92,6 +92,20 @@ async def test_what_a_peer_does_not_read_is_kept_and_written_when_it_does(pair: 
     await until(lambda: pair.peer.received == b"hello again")
 
 
+@pytest.mark.parametrize("size", [10, 300_000])
+@pytest.mark.parametrize("count", [2, 1000])
+async def test_pieces_arrive_in_their_order_whoever_keeps_them(pair: Pair, size: int, count: int) -> None:
+    pieces = [memoryview(bytes([number % 256]) * (size // count + 1)) for number in range(count)]
+    whole = b"".join(pieces)
+
+    pair.transport.write(b"first")
+    pair.transport.writelines(pieces)
+    pair.transport.writelines(pieces)
+    pair.transport.write(b"last")
+
+    assert await pair.until_read(2 * len(whole) + 9) == b"first" + whole + whole + b"last"
+
+
 async def test_a_close_waits_for_what_was_written(pair: Pair) -> None:
     data = bytes(5_000_000)
     pair.transport.write(data)

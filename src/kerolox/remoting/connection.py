@@ -16,7 +16,7 @@ from kerolox.remoting.routes import Routes
 from kerolox.remoting.tls import TlsLayer
 from kerolox.remoting.transport import Watched
 from kerolox.runtime.server_loop import at_end_of_turn
-from kerolox.wire.command import JSON, ONEWAY_BIT, Command, encode
+from kerolox.wire.command import JSON, LARGE_SIZE, ONEWAY_BIT, Answer, Command, encode
 from kerolox.wire.frames import Frame, FrameReader
 from kerolox.wire.header import Header, Request
 from kerolox.wire.reply import Reply
@@ -28,8 +28,6 @@ A = TypeVar("A", bound=Header)
 # How much one peer may bring before the others have their turn; more, while it completes a long frame.
 RECEIVE_SIZE = 16 * 1024
 RECEIVE_SIZE_PARTIAL = 128 * 1024
-# Frames of this size are not joined with others.
-_LARGE = 16 * 1024
 
 
 class _Received(threading.local):
@@ -95,7 +93,7 @@ class Connection(Watched):
         self._calls: dict[int, asyncio.Future[Command]] = {}
         # Of each whether it is parked.
         self._tasks: dict[asyncio.Task[None], bool] = {}
-        self._out: list[bytes] = []
+        self._out: list[bytes | memoryview] = []
         # Bytes of the answers of tasks in `_out`.
         self._delivered_size = 0
         self._writable: asyncio.Future[None] | None = None
@@ -255,11 +253,11 @@ class Connection(Watched):
             size += self._transport.get_write_buffer_size()
         return size
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: Answer) -> None:
         """Puts a frame on its way; those of one turn of the loop leave together."""
-        self.send_all((frame,))
+        self.send_all(frame if isinstance(frame, list) else (frame,))
 
-    def send_all(self, frames: Iterable[bytes], *, is_flushed: bool = False) -> None:
+    def send_all(self, frames: Iterable[bytes | memoryview], *, is_flushed: bool = False) -> None:
         """The same of several. Whoever will call `flush_waiting` before the turn ends says that they are flushed."""
         if not self._out:
             loop = self._loop
@@ -271,12 +269,12 @@ class Connection(Watched):
             _received.waiting.append(self)
         self._out += frames
 
-    def deliver(self, answer: bytes) -> None:
+    def deliver(self, answer: Answer) -> None:
         """Sends what a task has made; if that is much it leaves at once, so that the next knows whether it is read."""
         if not self._out:
             self._delivered_size = 0
         self.send(answer)
-        self._delivered_size += len(answer)
+        self._delivered_size += sum(map(len, answer)) if isinstance(answer, list) else len(answer)
         if self._delivered_size > self.limits.write_buffer_high:
             self.flush()
 
@@ -290,12 +288,11 @@ class Connection(Watched):
             out.clear()
             return
         self.is_active = True
-        if len(out) > 1 and len(out[0]) >= _LARGE and self._tls is None:
-            # To copy them would cost more than to send them one by one.
-            frames = out[:]
+        if len(out) > 1 and self._tls is None and max(len(out[0]), len(out[1])) >= LARGE_SIZE:
+            # To join them would cost more than to send them from where they are.
+            pieces = out[:]
             out.clear()
-            for frame in frames:
-                transport.write(frame)
+            transport.writelines(pieces)
             return
         data = out[0] if len(out) == 1 else b"".join(out)
         out.clear()
@@ -350,8 +347,12 @@ class Connection(Watched):
                 reply = answer(frame, self)
                 if reply is None:
                     continue
-                out.append(reply)
-                size += len(reply)
+                if isinstance(reply, list):
+                    out += reply
+                    size += sum(map(len, reply))
+                else:
+                    out.append(reply)
+                    size += len(reply)
                 if size > size_max:
                     self.flush()
                     size = 0

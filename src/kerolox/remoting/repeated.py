@@ -46,7 +46,7 @@ class RepeatedQuestions:
         # By what precedes the opaque.
         self._known: dict[bytes, list[_Known]] = {}
 
-    def answer(self, data: bytes, out: list[bytes], *, size_max: int) -> tuple[int, int]:
+    def answer(self, data: bytes, out: list[bytes | memoryview], *, size_max: int) -> tuple[int, int]:
         """Answers the frames at the beginning of `data` for as long as they were all asked before.
 
         Puts the answers into `out`, not many more than `size_max` bytes of them, and returns how many frames that

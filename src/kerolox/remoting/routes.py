@@ -18,6 +18,7 @@ from kerolox.wire.command import (
     BINARY,
     JSON,
     ONEWAY_BIT,
+    Answer,
     Command,
     decode,
     encode_answer,
@@ -163,7 +164,7 @@ class Routes:
         """What is answered, by code."""
         return {code: route.request for code, route in self._table.items()}
 
-    def answer(self, frame: Frame, connection: "Connection") -> bytes | None:
+    def answer(self, frame: Frame, connection: "Connection") -> Answer | None:
         """Returns the answer as a frame; None if there is none, or if it will be sent when it is ready.
 
         An answer to a call of our own goes to who made it. ProtocolError if the header cannot be read.
@@ -202,7 +203,7 @@ class Routes:
             return None
         return self._answer_command(command, connection)
 
-    def _answer_binary(self, frame: Frame, connection: "Connection") -> bytes | None:
+    def _answer_binary(self, frame: Frame, connection: "Connection") -> Answer | None:
         """The same of a binary header, without a command in between."""
         _, header, body = frame
         try:
@@ -225,7 +226,7 @@ class Routes:
         )
         return self._answer_fields(request, fields)
 
-    def _answer_command(self, command: Command, connection: "Connection") -> bytes | None:
+    def _answer_command(self, command: Command, connection: "Connection") -> Answer | None:
         request: Incoming[Any] = Incoming(
             code=command.code,
             opaque=command.opaque,
@@ -239,7 +240,7 @@ class Routes:
         )
         return self._answer_fields(request, command.ext)
 
-    def _answer_fields(self, request: Incoming[Any], fields: ExtFields) -> bytes | None:
+    def _answer_fields(self, request: Incoming[Any], fields: ExtFields) -> Answer | None:
         route = self._table.get(request.code)
         if route is None:
             return _failed(request, RequestCodeNotSupported(f" request type {request.code} not supported"), None)
@@ -249,7 +250,7 @@ class Routes:
             return _failed(request, error, route.error_ext)
         return self._answer(route, request) if route.take is None else self._offer(route, request)
 
-    def _offer(self, route: _Route, request: Incoming[Any]) -> bytes | None:
+    def _offer(self, route: _Route, request: Incoming[Any]) -> Answer | None:
         """Answers a request unless it is taken, to be answered with others."""
         assert route.take is not None
         try:
@@ -259,7 +260,7 @@ class Routes:
             return _failed(request, error, route.error_ext)
         return self._answer(route, request)
 
-    def _answer(self, route: _Route, request: Incoming[Any], header: bytes = b"") -> bytes | None:
+    def _answer(self, route: _Route, request: Incoming[Any], header: bytes = b"") -> Answer | None:
         try:
             if route.is_coroutine:
                 _start(route, request, None)
@@ -330,7 +331,7 @@ async def _carry_out(route: _Route, request: Incoming[Any], waiting: Awaitable[R
         connection.deliver(answer)
 
 
-def _encoded(request: Incoming[Any], reply: Reply[Any]) -> bytes:
+def _encoded(request: Incoming[Any], reply: Reply[Any]) -> Answer:
     if reply.parts and reply.header is not None and request.serialization == JSON:
         fields = reply.header.written()
         if fields is not None:
@@ -339,7 +340,7 @@ def _encoded(request: Incoming[Any], reply: Reply[Any]) -> bytes:
     return encode_answer(request.serialization, request.opaque, reply.code, reply.remark, ext, reply.body, reply.parts)
 
 
-def _failed(request: Incoming[Any], error: Exception, ext: dict[str, str] | None) -> bytes | None:
+def _failed(request: Incoming[Any], error: Exception, ext: dict[str, str] | None) -> Answer | None:
     """Turns whatever a method raised into the answer that says so."""
     if isinstance(error, ProtocolError):
         error = SystemFailure(str(error))

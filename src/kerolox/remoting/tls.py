@@ -116,7 +116,7 @@ class TlsLayer:
         self._object = context.wrap_bio(
             self._incoming, self._outgoing, server_side=server_side, server_hostname=server_hostname
         )
-        self._waiting: list[bytes] = []
+        self._waiting: list[bytes | memoryview] = []
         self.is_established = False
         # Whether the peer has said that nothing more will come.
         self.is_ended = False
@@ -135,7 +135,7 @@ class TlsLayer:
             pass
         return b"".join(plain)
 
-    def send(self, plaintext: bytes) -> None:
+    def send(self, plaintext: bytes | memoryview) -> None:
         """Encrypts, or keeps until the handshake is done; `outgoing` has what must go out."""
         if self.is_established:
             self._object.write(plaintext)

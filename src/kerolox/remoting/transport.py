@@ -3,11 +3,15 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kerolox.runtime.server_loop import add_reader, remove_reader
 
 log = logging.getLogger(__name__)
+
+# More pieces are joined: a system call takes no more than a thousand or so.
+_PIECES_MAX = 256
 
 
 class SocketTransport(asyncio.Transport):
@@ -90,24 +94,35 @@ class SocketTransport(asyncio.Transport):
         return len(self._buffer)
 
     def write(self, data: Any) -> None:
+        self._send(self._socket.send, data, len(data))
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        """Writes what may lie in many places, without a copy of it where it can all leave at once."""
+        pieces = list(list_of_data)
+        if len(pieces) > _PIECES_MAX:
+            self.write(b"".join(pieces))
+        else:
+            self._send(self._socket.sendmsg, pieces, sum(map(len, pieces)))
+
+    def _send(self, send: Callable[[Any], int], data: Any, data_size: int) -> None:
         if self._is_lost:
             return
+        size = 0
         if not self._buffer:
             try:
-                size = self._socket.send(data)
+                size = send(data)
             except (BlockingIOError, InterruptedError):
-                size = 0
+                pass
             except OSError as error:
                 self._lose(error)
                 return
-            if size == len(data):
+            if size == data_size:
                 return
-            data = memoryview(data)[size:]
             if self._is_reading:
                 remove_reader(self._loop, self._descriptor)
                 self._loop.add_reader(self._descriptor, self._read)
             self._loop.add_writer(self._descriptor, self._write)
-        self._buffer += data
+        self._buffer += memoryview(b"".join(data) if isinstance(data, list) else data)[size:]
         if len(self._buffer) > self._high and not self._is_paused:
             self._is_paused = True
             self._protocol.pause_writing()

@@ -1,6 +1,7 @@
 """A command: one request or one answer, in memory and as a frame in either serialization."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -15,6 +16,12 @@ from kerolox.wire.integers import Int32
 JSON, BINARY = 0, 1
 
 ANSWER_BIT, ONEWAY_BIT = 1, 2
+
+# What has this size costs more to be copied than to be sent from where it is.
+LARGE_SIZE = 16 * 1024
+
+# A frame, or its pieces where they are large.
+Answer: TypeAlias = bytes | list[bytes | memoryview]
 
 _NO_FIELDS = msgspec.Raw()
 
@@ -171,14 +178,14 @@ def answer_template(fields: bytes) -> bytes:
 
 def written_answer(
     opaque: int, code: int, remark: str | None, fields: bytes, parts: Sequence[bytes | memoryview]
-) -> bytes:
+) -> Answer:
     """Returns an answer in JSON whose fields are written already."""
     said = b"" if remark is None else b',"remark":' + _encoder.encode(remark)
     header = _WRITTEN_ANSWER % (code, fields, opaque, said)
     header_size = len(header)
     size = 4 + header_size + sum(map(len, parts))
     _check_size(size)
-    return b"".join([_pack_prefix(size, header_size), header, *parts])
+    return _assembled(_pack_prefix(size, header_size) + header, parts, size)
 
 
 def binary_answer_with(section: bytes, opaque: int) -> bytes:
@@ -203,7 +210,7 @@ def encode_answer(
     ext: dict[str, str] | None,
     body: bytes,
     parts: Sequence[bytes | memoryview] = (),
-) -> bytes:
+) -> Answer:
     """Returns the frame that answers the request with this `opaque`, in the serialization it came in.
 
     The body may also come in parts, which saves a copy of it.
@@ -215,7 +222,11 @@ def encode_answer(
     size = 4 + header_size + sum(map(len, parts))
     _check_size(size)
     prefix = PREFIX.pack(size, serialization << 24 | header_size)
-    return b"".join([prefix, frame[PREFIX.size :], *parts])
+    return _assembled(prefix + frame[PREFIX.size :], parts, size)
+
+
+def _assembled(head: bytes, parts: Sequence[bytes | memoryview], size: int) -> Answer:
+    return [head, *parts] if size >= LARGE_SIZE else b"".join([head, *parts])
 
 
 def _framed(serialization: int, header: bytes, body: bytes) -> bytes:
