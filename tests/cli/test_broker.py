@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from kerolox.broker import Settings
 from kerolox.cli.broker import broker
-from kerolox.errors import TopicNotFound
+from kerolox.errors import ConfigurationError, TopicNotFound
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.remoting.client import Client
 from kerolox.runtime import properties
@@ -320,9 +320,39 @@ def test_a_broker_that_is_to_have_copies_or_be_one_does_not_start(tmp_path: Path
     assert result.stderr.count("\n") == 1
 
 
-def test_a_broker_that_waits_for_no_copies_may_be_told_so(tmp_path: Path) -> None:
+_COPIES = {
+    "enableDLegerCommitLog": ("true", "false"),
+    "enableControllerMode": ("true", "false"),
+    "allAckInSyncStateSet": ("true", "false"),
+    "duplicationEnable": ("true", "false"),
+    "inSyncReplicas": ("2", "1"),
+    "minInSyncReplicas": ("2", "1"),
+    "totalReplicas": ("3", "1"),
+}
+
+
+@pytest.mark.parametrize("key", _COPIES)
+def test_a_broker_that_is_to_keep_copies_by_other_keys_is_refused_with_the_remedy(key: str) -> None:
+    wanted, harmless = _COPIES[key]
+    settings = Settings()
+    settings.update({key: wanted})
+
+    with pytest.raises(ConfigurationError, match=f"^{key}={wanted} cannot be had: .* set {key}={harmless}, "):
+        settings.refuse_pretence()
+
+
+def test_a_broker_with_dledger_does_not_start(tmp_path: Path) -> None:
+    result = run(BROKER, "-c", str(configured(tmp_path, enableDLegerCommitLog="true")))
+
+    assert result.returncode == 253
+    assert result.stderr.startswith("Error: enableDLegerCommitLog=true cannot be had: this broker is a master alone")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_broker_that_waits_for_no_copies_may_be_told_so() -> None:
     settings = Settings()
     settings.update({"brokerRole": "ASYNC_MASTER", "brokerId": "0"})
+    settings.update({key: harmless for key, (_, harmless) in _COPIES.items()})
 
     settings.refuse_pretence()
 

@@ -17,6 +17,9 @@ MASTER_ID = 0
 _ROLE, _ALONE = "brokerRole", "ASYNC_MASTER"
 # By which the original, of 4.x and of 5.x, is told to ask clients who they are.
 _ACCESS = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
+# By which it is told to keep copies elsewhere: switches, and numbers of copies that a message must have.
+_COPIES = ("enableDLegerCommitLog", "enableControllerMode", "allAckInSyncStateSet", "duplicationEnable")
+_COPY_NUMBERS = ("inSyncReplicas", "minInSyncReplicas", "totalReplicas")
 
 
 @dataclass(slots=True)
@@ -199,6 +202,13 @@ class Settings:
                 f"{_ROLE}={_ALONE} and brokerId={MASTER_ID}, give each broker its own brokerName, and for a second "
                 "copy use a disk that has one"
             )
+        for key, harmless in {**dict.fromkeys(_COPIES, "false"), **dict.fromkeys(_COPY_NUMBERS, "1")}.items():
+            text = self.broker.extra.get(key, harmless).strip()
+            if text.lower() not in ("", harmless):
+                raise ConfigurationError(
+                    f"{key}={text} cannot be had: this broker is a master alone, and keeps its messages in one store; "
+                    f"remove it or set {key}={harmless}, and for a second copy use a disk that has one"
+                )
 
     def to_properties(self) -> dict[str, str]:
         merged: dict[str, str] = {}
