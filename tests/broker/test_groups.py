@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kerolox.broker import groups as module
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.errors import GroupNotFound, InvalidParameter
 from kerolox.broker.groups import GroupTable
@@ -103,6 +104,23 @@ def test_allowing_one_topic_leaves_the_others_forbidden(tmp_path: Path) -> None:
     groups.forbid_reading("g", "one", is_forbidden=False)
 
     assert (groups.is_readable("g", "one"), groups.is_readable("g", "two")) == (True, False)
+
+
+def test_there_is_an_end_to_what_is_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The groups need not exist, and each may have its thousand topics."""
+    monkeypatch.setattr(module, "_FORBIDDEN_MAX", 3)
+    groups = table(tmp_path)
+    for name in ("one", "two", "three"):
+        groups.forbid_reading(f"g-{name}", name, is_forbidden=True)
+
+    with pytest.raises(SystemBusy, match="3 topics are forbidden to groups, at most 3 in all: allow some first"):
+        groups.forbid_reading("g-four", "four", is_forbidden=True)
+
+    assert "g-four" not in groups.forbidden
+    groups.forbid_reading("g-one", "one", is_forbidden=True)
+    groups.forbid_reading("g-one", "one", is_forbidden=False)
+    groups.forbid_reading("g-four", "four", is_forbidden=True)
+    assert sorted(groups.forbidden) == ["g-four", "g-three", "g-two"]
 
 
 def test_there_is_an_end_to_groups(tmp_path: Path) -> None:
