@@ -186,10 +186,12 @@ async def test_a_topic_that_is_gone_holds_nobody_up(tmp_path: Path) -> None:
         popper = Popper(broker, clock)
         await popper.pop("gone")
         await popper.pop("orders")
+        assert broker.broker.pop.inflight.count("gone", "group", 0) == 1
 
         broker.broker.topics.delete("gone")
         await popper.advance(LONG_ENOUGH)
 
+        assert broker.broker.pop.inflight.count("gone", "group", 0) == 0
         assert await popper.bodies("orders") == [b"0"]
         assert broker.broker.topics.get("%RETRY%group_gone") is None
 

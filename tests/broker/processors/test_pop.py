@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.broker.errors import InvalidParameter, NoMessage, PollingTimeout
+from kerolox.broker.errors import GroupNotFound, InvalidParameter, NoMessage, PollingTimeout
+from kerolox.broker.pop import taking
 from kerolox.broker.system_topics import REVIVE_GROUP
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, RemotingError, SystemFailure, TopicNotFound
@@ -15,7 +16,14 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.remoting.client import Client
 from kerolox.runtime.clock import ManualClock
 from kerolox.wire.bodies.pop import BatchAck, BatchAcks
-from kerolox.wire.headers.pop import BatchAckMessage, Notification, PeekMessage, PollingInfo, PopRollback
+from kerolox.wire.headers.pop import (
+    BatchAckMessage,
+    ChangeMessageInvisibleTime,
+    Notification,
+    PeekMessage,
+    PollingInfo,
+    PopRollback,
+)
 from tests.broker.brokers import BrokerFixture, greedy, running, unsent_size
 from tests.broker.pop.pops import GROUP, INVISIBLE_MILLIS, Popper, popping, received
 from tests.remoting.support import until
@@ -112,6 +120,44 @@ async def test_a_batch_of_acks_is_as_good_as_each(popper: Popper) -> None:
     await popper.advance(LONG_ENOUGH)
 
     assert sorted(await popper.bodies("orders")) == [b"0", b"9"]
+
+
+async def test_nothing_is_counted_for_a_group_that_cannot_have_popped(popper: Popper) -> None:
+    """Whoever comes chooses the name, and it would stay in memory."""
+    broker = popper.broker
+    await broker.send("orders", b"one")
+    ((message, receipt),) = await popper.pop("orders")
+    group = "g" * 20_000
+    batch = BatchAck(
+        bit_set=base64.b64encode(b"\x01").decode(),
+        consumer_group=group,
+        invisible_time=receipt.invisible_time,
+        pop_time=receipt.pop_time,
+        queue_id=0,
+        retry="0",
+        revive_queue_id=receipt.revive_queue_id,
+        start_offset=receipt.start_offset,
+        topic="orders",
+    )
+    more_time = ChangeMessageInvisibleTime(
+        consumer_group=group,
+        topic="orders",
+        queue_id=0,
+        extra_info=str(receipt),
+        offset=message.queue_offset,
+        invisible_time=INVISIBLE_MILLIS,
+    )
+
+    with pytest.raises(GroupNotFound):
+        await popper.ack("orders", receipt, message.queue_offset, group)
+    with pytest.raises(GroupNotFound):
+        await broker.call(BatchAckMessage(), BatchAcks.of("broker-a", [batch]).encode())
+    with pytest.raises(GroupNotFound):
+        await broker.call(more_time)
+
+    assert broker.counted("GROUP_ACK_NUMS", f"orders@{group}") == 0
+    assert broker.counted("GROUP_CK_NUMS", f"orders@{group}") == 0
+    assert broker.broker.pop.inflight.count("orders", group, 0) == 0
 
 
 async def test_more_time_keeps_a_message_away_and_less_brings_it_sooner(popper: Popper) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.broker.errors import GroupNotFound
+from kerolox.broker.errors import GroupNotFound, InvalidParameter
 from kerolox.errors import NoPermission, SystemFailure
 from kerolox.message.message import Message
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
@@ -67,6 +67,21 @@ async def test_a_message_that_was_given_back_before_keeps_its_origin(broker: Bro
     (waiting,) = await broker.messages(SCHEDULE, 6)
     assert (waiting.get("RETRY_TOPIC"), waiting.get("ORIGIN_MESSAGE_ID")) == ("first", "7F00")
     assert (waiting.get("DELAY"), waiting.reconsume_times) == ("7", 5)
+
+
+async def test_nothing_is_counted_under_a_name_of_any_length(broker: BrokerFixture) -> None:
+    message = await sent(broker, RETRY_TOPIC="r" * 20_000)
+    request = ConsumerSendMsgBack(
+        offset=message.physical_offset, group="group", delay_level=-1, origin_topic="o" * 20_000
+    )
+
+    with pytest.raises(InvalidParameter, match="origin topic of 20000 characters, at most 255 allowed"):
+        await broker.call(request)
+    await give_back(broker, message, -1)
+
+    assert broker.counted("SNDBCK_PUT_NUMS", "r" * 20_000 + "@group") == 0
+    assert broker.counted("SNDBCK_PUT_NUMS", "r" * 255 + "@group") == 1
+    assert broker.counted("DLQ_PUT_NUMS", "r" * 255 + "@group") == 1
 
 
 async def test_a_consumer_may_choose_the_delay(broker: BrokerFixture) -> None:

@@ -5,6 +5,7 @@ import binascii
 
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.errors import InvalidParameter, NoMessage
+from kerolox.broker.groups import GroupTable
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.pop.checkpoints import Ack, Checkpoint, ReviveLog
 from kerolox.broker.pop.inflight import Inflight
@@ -32,6 +33,7 @@ class Acks:
         config: BrokerConfig,
         store: Store,
         topics: TopicTable,
+        groups: GroupTable,
         offsets: ConsumerOffsets,
         storing: Storing,
         orders: Orders,
@@ -44,6 +46,7 @@ class Acks:
         self._config = config
         self._store = store
         self._topics = topics
+        self._groups = groups
         self._offsets = offsets
         self._storing = storing
         self._orders = orders
@@ -82,6 +85,8 @@ class Acks:
             raise NoMessage("no acks")
         if len(batches) > _BATCHES_MAX:
             raise InvalidParameter(f"{len(batches)} acks in one request, at most {_BATCHES_MAX} allowed")
+        for batch in batches:
+            self._groups.find(batch.consumer_group)
         for batch in batches:
             await self._batch(broker_name or self._config.broker_name, batch)
 
@@ -186,13 +191,15 @@ class Acks:
         )
 
     def _check(self, request: AckMessage | ChangeMessageInvisibleTime) -> tuple[int, int]:
-        """Returns the offsets of the queue; AnswerError if there is none."""
+        """Returns the offsets of the queue; AnswerError if there is none, or no such group can have popped of it."""
         topic = self._topics.find(request.topic)
         if not 0 <= request.queue_id < topic.read_queue_nums:
             raise MessageIllegal(
                 f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
                 f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{request.consumer_group}]"
             )
+        # What a group has popped and acked is counted under its name.
+        self._groups.find(request.consumer_group)
         queue = self._store.queues.get(request.topic, request.queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 

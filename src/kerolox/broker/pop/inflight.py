@@ -2,6 +2,9 @@
 
 from kerolox.broker.pop.checkpoints import Checkpoint
 
+# A bound the original does not have; what is popped of further queues is not counted.
+_QUEUES_MAX = 100_000
+
 _Key = tuple[str, str, int]
 
 
@@ -17,7 +20,9 @@ class Inflight:
 
     def popped(self, topic: str, group: str, queue_id: int, count: int) -> None:
         key = topic, group, queue_id
-        self._counts[key] = self._counts.get(key, 0) + count
+        counted = self._counts.get(key)
+        if counted is not None or len(self._counts) < _QUEUES_MAX:
+            self._counts[key] = (counted or 0) + count
 
     def settled(self, topic: str, group: str, queue_id: int, pop_time: int, count: int = 1) -> None:
         key = topic, group, queue_id
@@ -27,8 +32,8 @@ class Inflight:
         if self._counts[key] <= 0:
             del self._counts[key]
 
-    def revived(self, checkpoint: Checkpoint) -> None:
-        self.settled(checkpoint.topic, checkpoint.group, checkpoint.queue_id, checkpoint.pop_time)
+    def revived(self, checkpoint: Checkpoint, count: int = 1) -> None:
+        self.settled(checkpoint.topic, checkpoint.group, checkpoint.queue_id, checkpoint.pop_time, count)
 
     def clear(self, topic: str, group: str, queue_id: int) -> None:
         self._counts.pop((topic, group, queue_id), None)

@@ -54,6 +54,7 @@ class Pop:
             config,
             store,
             topics,
+            groups,
             offsets,
             storing,
             self.orders,

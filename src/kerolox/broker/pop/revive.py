@@ -200,6 +200,7 @@ class Revive(Service):
         topic, group = checkpoint.topic, checkpoint.group
         if self._topics.get(normal_topic(topic, group)) is None or self._groups.get(group) is None:
             log.warning("topic %s or group %s is gone; what was popped is not brought back", topic, group)
+            self._inflight.revived(checkpoint, len(checkpoint.unacked))
             return
         target = topic
         if not topic.startswith(RETRY_PREFIX):

@@ -4,6 +4,7 @@ import random
 
 import msgspec
 
+from kerolox.broker.bounds import NAME_SIZE_MAX, check_name
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.retries import DELAY_MARK, Retries, times_max
 from kerolox.broker.statistics import Statistics
@@ -40,6 +41,7 @@ class SendBackProcessor:
     @handles(h.ConsumerSendMsgBack, lane="send")
     async def send_back(self, request: Incoming[h.ConsumerSendMsgBack]) -> Reply[Empty]:
         header = request.header
+        check_name("origin topic", header.origin_topic and header.origin_topic.removeprefix(RETRY_PREFIX))
         group = self._retries.group(header.group)
         if not self._config.broker_permission & Perm.WRITE:
             raise NoPermission(f"the broker[{self._config.broker_ip1}] sending message is forbidden")
@@ -59,7 +61,8 @@ class SendBackProcessor:
             level = _FIRST_LEVEL + message.reconsume_times
         again = self._again(message, topic.topic_name, queue_id, level)
         await self._put(again)
-        tried_topic = find(again.properties, _RETRY_TOPIC).decode("utf-8", "replace")
+        # It is counted under this name, which is a property that its producer may have set, of any length.
+        tried_topic = find(again.properties, _RETRY_TOPIC)[:NAME_SIZE_MAX].decode("utf-8", "replace")
         self._statistics.add("SNDBCK_PUT_NUMS", tried_topic, group.group_name)
         if is_dead:
             self._statistics.add("SNDBCK2DLQ_TIMES", header.origin_topic or "null", group.group_name)
