@@ -11,7 +11,7 @@ from kerolox.broker.errors import GroupNotFound, InvalidParameter, NoMessage, Po
 from kerolox.broker.pop import taking
 from kerolox.broker.system_topics import REVIVE_GROUP
 from kerolox.codes import ResponseCode
-from kerolox.errors import AnswerError, RemotingError, SystemFailure, TopicNotFound
+from kerolox.errors import AnswerError, RemotingError, SystemBusy, SystemFailure, TopicNotFound
 from kerolox.message.errors import MessageIllegal
 from kerolox.remoting.client import Client
 from kerolox.runtime.clock import ManualClock
@@ -434,6 +434,112 @@ async def test_who_waits_can_be_counted(popper: Popper) -> None:
     await waiting
 
 
+# Topics of many queues
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many queues were looked at, turn by turn, by who looks at four of them in each."""
+    monkeypatch.setattr(taking, "QUEUES_MAX", 4)
+    looked_at: list[int] = []
+    next_part = taking.Walk.next_part
+
+    def noted(walk: taking.Walk) -> list[tuple[str, int]]:
+        part = next_part(walk)
+        looked_at.append(len(part))
+        return part
+
+    monkeypatch.setattr(taking.Walk, "next_part", noted)
+    return looked_at
+
+
+async def test_whoever_asks_for_any_of_many_queues_lets_others_have_their_turn(
+    popper: Popper, parts: list[int]
+) -> None:
+    broker = popper.broker
+    broker.broker.topics.create("many", 18)
+    broker.broker.pop.taking.random = lambda _: 0
+    peeking = PeekMessage(consumer_group=GROUP, topic="many", queue_id=-1, max_msg_nums=8)
+    asking = Notification(consumer_group=GROUP, topic="many", queue_id=-1, poll_time=0, born_time=0)
+
+    assert await popper.bodies("many") == []
+    with pytest.raises(AnswerError):
+        await broker.call(peeking)
+    assert not (await broker.call(asking)).fields.has_msg
+    assert parts == [4, 4, 4, 4, 2] * 3
+
+    await broker.send("many", b"one", 13)
+    assert (await broker.call(asking)).fields.has_msg
+    assert (await broker.call(peeking)).fields.rest_num == 1
+    assert await popper.bodies("many") == [b"one"]
+    assert parts[15:] == [4] * 12
+
+
+async def test_an_offset_is_noted_where_something_was_taken(popper: Popper) -> None:
+    """A request over all queues would else fill the table for a group that was never given anything."""
+    broker = popper.broker
+    broker.broker.topics.create("many", 18)
+
+    assert await popper.bodies("many") == []
+    assert f"many@{GROUP}" not in broker.broker.offsets.table
+    await broker.send("many", b"one", 13)
+    assert await popper.bodies("many") == [b"one"]
+
+    assert list(broker.broker.offsets.table[f"many@{GROUP}"]) == [13]
+
+
+async def test_who_wants_what_comes_from_now_on_gets_all_of_it(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, initPopOffsetByCheckMsgInMem="false") as broker:
+        popper = Popper(broker, clock)
+        broker.broker.topics.create("orders", 2)
+        assert await popper.bodies("orders", init_mode=1) == []
+
+        for body in (b"one", b"two", b"three"):
+            await broker.send("orders", body)
+
+        assert await popper.bodies("orders", init_mode=1) == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize("kind", ["pop", "notification"])
+async def test_what_comes_while_many_queues_are_looked_at_is_not_missed(
+    popper: Popper, parts: list[int], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    broker = popper.broker
+    broker.broker.topics.create("many", 18)
+    broker.broker.pop.taking.random = lambda _: 0
+    sleep = asyncio.sleep
+
+    async def sends_meanwhile(seconds: float) -> None:
+        if len(parts) == 3 and not await broker.messages("many", 1):
+            parts.append(0)
+            await broker.send("many", b"late", 1)
+        await sleep(seconds)
+
+    monkeypatch.setattr("kerolox.broker.processors.pop.asyncio.sleep", sends_meanwhile)
+    async with asyncio.timeout(20):
+        if kind == "pop":
+            assert await popper.bodies("many", poll_time=60_000) == [b"late"]
+        else:
+            asking = Notification(consumer_group=GROUP, topic="many", queue_id=-1, poll_time=60_000, born_time=0)
+            assert (await broker.call(asking, seconds=30)).fields.has_msg
+
+
+async def test_what_was_taken_before_the_table_of_offsets_was_full_is_handed_out(
+    popper: Popper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = popper.broker
+    for queue_id in range(2):
+        await broker.send("orders", b"%d" % queue_id, queue_id)
+    broker.broker.pop.taking.random = lambda _: 0
+    monkeypatch.setattr("kerolox.broker.offsets._OFFSETS_MAX", broker.broker.offsets._count + 1)
+
+    assert await popper.bodies("orders") == [b"0"]
+    assert not broker.broker.pop.taking.locked
+    with pytest.raises(SystemBusy):
+        await popper.ask("orders")
+
+
 async def test_a_rollback_has_nothing_to_do(popper: Popper) -> None:
     assert (await popper.broker.call(PopRollback())).code == ResponseCode.SUCCESS
 
@@ -463,8 +569,7 @@ async def test_a_pop_ends_where_its_answer_would_be_too_large(tmp_path: Path, or
         popper = Popper(broker, clock)
         for queue_id in range(4):
             await broker.send("orders", b"%d" % queue_id + bytes(3 << 19), queue_id)
-        taking = broker.broker.pop.taking
-        taking.random = lambda _: 0
+        broker.broker.pop.taking.random = lambda _: 0
 
         replies = [await popper.ask("orders", order=order) for _ in range(2)]
 

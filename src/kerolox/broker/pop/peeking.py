@@ -6,7 +6,7 @@ from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.pop.names import ANY_QUEUE, RETRY_V1, RETRY_V2, retry_topic
 from kerolox.broker.pop.orders import Orders
 from kerolox.broker.pop.progress import Progress
-from kerolox.broker.pop.taking import Taking
+from kerolox.broker.pop.taking import Taking, Walk
 from kerolox.broker.topics import TopicTable
 from kerolox.store.queue.pull import GetStatus
 from kerolox.store.store import Store
@@ -33,11 +33,15 @@ class Peeking:
         self._orders = orders
         self._taking = taking
 
-    def peek(self, request: PeekMessage) -> tuple[list[bytes], int]:
-        """Returns the messages that would be popped next, and how many there are in all."""
+    def walk(self, request: PeekMessage | Notification) -> Walk:
+        """Returns the queues to look at."""
+        return Walk(self._places(request))
+
+    def peek(self, request: PeekMessage, walk: Walk) -> tuple[list[bytes], int]:
+        """Returns the messages of the next queues that would be popped next, and how many there are in these."""
         records: list[bytes] = []
         rest = 0
-        for topic, queue_id in self._places(request):
+        for topic, queue_id in walk.next_part():
             rest += self._taking.rest(topic, request.consumer_group, queue_id)
             left = min(request.max_msg_nums, _COUNT_MAX) - len(records)
             if left <= 0:
@@ -51,10 +55,10 @@ class Peeking:
             records += got.records
         return records, rest
 
-    def has_message(self, request: Notification) -> tuple[bool, int]:
-        """Returns whether there is something to pop, and if not, when a queue gives something again (0: not known)."""
+    def has_message(self, request: Notification, walk: Walk) -> tuple[bool, int]:
+        """Returns whether the next queues have something to pop, and if not, when one has again (0: not known)."""
         visible_time = 0
-        for topic, queue_id in self._places(request):
+        for topic, queue_id in walk.next_part():
             if request.order:
                 until = self._orders.blocked_until(
                     request.attempt_id, request.topic, request.consumer_group, queue_id, 0

@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import Self
 
 from kerolox.broker.pop.names import ANY_QUEUE, RETRY_V1, RETRY_V2, retry_topic
 from kerolox.store.arrivals import Arrivals, Watcher
@@ -36,22 +37,11 @@ class Polling:
 
     async def wait(self, topic: str, group: str, queue_id: int, *, seconds: float) -> bool:
         """Returns whether there may be something within so many seconds; PollingFull, at once, if too many wait."""
-        if self._count >= self._size_max or self.waiting(topic, group, queue_id) > self._queue_size_max:
-            raise PollingFull
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._enter((topic, group), queue_id, future)
-        try:
-            async with asyncio.timeout(seconds):
-                await future
-        except TimeoutError:
-            return False
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                self.wake(topic, group, queue_id)
-            raise
-        finally:
-            self._leave((topic, group), queue_id, future)
-        return True
+        with Place(self, topic, group, queue_id) as place:
+            return await place.wait(seconds)
+
+    def is_full(self, topic: str, group: str, queue_id: int) -> bool:
+        return self._count >= self._size_max or self.waiting(topic, group, queue_id) > self._queue_size_max
 
     def wake(self, topic: str, group: str, queue_id: int) -> None:
         """Wakes one that waits for just this queue, or for just any if it is -1."""
@@ -66,13 +56,13 @@ class Polling:
         if queue_id != ANY_QUEUE:
             self.wake(topic, group, queue_id)
 
-    def _enter(self, key: _Group, queue_id: int, future: asyncio.Future[None]) -> None:
+    def enter(self, key: _Group, queue_id: int, future: asyncio.Future[None]) -> None:
         if key not in self._groups:
             self._watch(key)
         self._groups.setdefault(key, {}).setdefault(queue_id, {})[future] = None
         self._count += 1
 
-    def _leave(self, key: _Group, queue_id: int, future: asyncio.Future[None]) -> None:
+    def leave(self, key: _Group, queue_id: int, future: asyncio.Future[None]) -> None:
         queues = self._groups[key]
         del queues[queue_id][future]
         self._count -= 1
@@ -98,3 +88,44 @@ class Polling:
         """What comes again may be had whatever queue one asks for."""
         for queue_id in self._groups.get(key, {}):
             self.wake(*key, queue_id)
+
+
+class Place:
+    """One who will wait. Who looks for longer than one turn enters before, and misses nothing that comes meanwhile."""
+
+    __slots__ = ("_future", "_group", "_is_heard", "_polling", "_queue_id", "_topic")
+
+    def __init__(self, polling: Polling, topic: str, group: str, queue_id: int) -> None:
+        self._polling = polling
+        self._topic, self._group, self._queue_id = topic, group, queue_id
+        self._future: asyncio.Future[None] | None = None
+        self._is_heard = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._future is None:
+            return
+        self._polling.leave((self._topic, self._group), self._queue_id, self._future)
+        if self._future.done() and not self._future.cancelled() and not self._is_heard:
+            self._polling.wake(self._topic, self._group, self._queue_id)
+
+    def enter(self) -> bool:
+        """Has wake-ups reach it from now on; False if too many wait."""
+        if self._future is None and not self._polling.is_full(self._topic, self._group, self._queue_id):
+            self._future = asyncio.get_running_loop().create_future()
+            self._polling.enter((self._topic, self._group), self._queue_id, self._future)
+        return self._future is not None
+
+    async def wait(self, seconds: float) -> bool:
+        if not self.enter():
+            raise PollingFull
+        assert self._future is not None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._future
+        except TimeoutError:
+            return False
+        self._is_heard = True
+        return True

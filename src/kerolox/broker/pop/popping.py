@@ -9,7 +9,7 @@ from kerolox.broker.pop.checkpoints import Checkpoint, ReviveLog
 from kerolox.broker.pop.inflight import Inflight
 from kerolox.broker.pop.names import ORDER_REVIVE_QUEUE, Receipt, mark_of, normal_topic, offsets_info, start_info
 from kerolox.broker.pop.progress import Progress
-from kerolox.broker.pop.taking import Part, Selection, Taken, Taking
+from kerolox.broker.pop.taking import Part, Selection, Taken, Taking, Walk
 from kerolox.broker.storing import Storing, refusal
 from kerolox.errors import AnswerError
 from kerolox.message import names
@@ -44,12 +44,17 @@ class Popping:
         # Told of a queue that has more to give, by the topic that consumers ask for.
         self.on_rest: Callable[[str, str, int], None] = lambda topic, group, queue_id: None
 
-    async def pop(self, request: PopMessage, selection: Selection) -> tuple[Taken, Popped, bytes]:
-        """Returns what there is now, which may be nothing; AnswerError if there is something that cannot be had.
+    def walk(self, request: PopMessage) -> Walk:
+        """Returns the queues to look at."""
+        return self._taking.walk(request)
 
-        Between looking and returning that there is nothing, nobody else has had a turn.
+    async def pop(self, request: PopMessage, selection: Selection, walk: Walk) -> tuple[Taken, Popped, bytes]:
+        """Returns what the next queues of the walk have now, which may be nothing.
+
+        AnswerError if there is something that cannot be had. Between looking and returning that there is nothing,
+        nobody else has had a turn.
         """
-        taken = self._taking.take(request, selection)
+        taken = self._taking.take(request, selection, walk)
         revive_queue_id = ORDER_REVIVE_QUEUE
         if not request.order:
             revive_queue_id = self._pops % self._config.revive_queue_num

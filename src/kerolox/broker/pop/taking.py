@@ -5,6 +5,7 @@ import random
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 
@@ -18,6 +19,7 @@ from kerolox.broker.pop.orders import Orders
 from kerolox.broker.pop.progress import Progress
 from kerolox.broker.system_topics import RETRY_PREFIX
 from kerolox.broker.topics import TopicTable
+from kerolox.errors import SystemBusy
 from kerolox.runtime.clock import Clock
 from kerolox.store.queue.pull import GetStatus, Got, Matches, Wants
 from kerolox.store.store import Store
@@ -32,6 +34,10 @@ Key = tuple[str, str, int]
 INIT_MIN = 0
 # All messages of a pop travel in one frame, which has an end.
 _SIZE_MAX = 4 * 1024 * 1024
+# So many queues are looked at before others have their turn.
+QUEUES_MAX = 500
+# The original begins at one of so many.
+_STARTS = 100
 _QUEUE_OFFSET = struct.Struct(">q")
 _QUEUE_OFFSET_AT = 20
 _ELSEWHERE = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
@@ -57,6 +63,21 @@ class Part(msgspec.Struct):
         return self.topic.startswith(RETRY_PREFIX)
 
 
+class Walk:
+    """Queues that are still to be looked at, a part of them in each turn."""
+
+    __slots__ = ("_places", "is_over")
+
+    def __init__(self, places: Iterator[tuple[str, int]]) -> None:
+        self._places = places
+        self.is_over = False
+
+    def next_part(self) -> list[tuple[str, int]]:
+        part = list(islice(self._places, QUEUES_MAX))
+        self.is_over = len(part) < QUEUES_MAX
+        return part
+
+
 @dataclass(slots=True)
 class Taken:
     """What one look at the queues gave."""
@@ -72,6 +93,12 @@ class Taken:
     is_cut_short: bool = False
     # When a queue that is popped in order may give something again.
     visible_time: int = 0
+
+    def follow(self, before: "Taken") -> None:
+        """Takes over what was seen of the queues before."""
+        self.is_cut_short |= before.is_cut_short
+        times = [time for time in (self.visible_time, before.visible_time) if time]
+        self.visible_time = min(times, default=0)
 
     @property
     def count(self) -> int:
@@ -102,17 +129,28 @@ class Taking:
         self.locked: set[Key] = set()
         self.random: Callable[[int], int] = random.randrange
 
-    def take(self, request: PopMessage, selection: Selection) -> Taken:
+    def walk(self, request: PopMessage) -> Walk:
+        return Walk(self._places(request))
+
+    def take(self, request: PopMessage, selection: Selection, walk: Walk) -> Taken:
         """Takes up to as many messages as are asked for, and fit into an answer; one at least, however large.
 
-        Queues that give some are locked until their checkpoint is stored, unless they are popped in order.
+        It looks at the next queues of the walk only, and knows nothing of those that follow. Queues that give some
+        are locked until their checkpoint is stored, unless they are popped in order.
         """
         # It is kept until the queue is popped again.
         check_name("attempt id", request.attempt_id)
         taken = Taken(self._clock.millis())
-        for topic, queue_id in self._places(request):
-            if not (request.order and topic.startswith(RETRY_PREFIX)):
+        for topic, queue_id in walk.next_part():
+            if request.order and topic.startswith(RETRY_PREFIX):
+                continue
+            try:
                 self._take(taken, request, topic, queue_id, selection)
+            except SystemBusy:
+                # There is no room for one more offset; what was taken before is handed out all the same.
+                if not taken.parts:
+                    raise
+                break
         return taken
 
     def _places(self, request: PopMessage) -> Iterator[tuple[str, int]]:
@@ -139,7 +177,9 @@ class Taking:
             yield topic, queue_id
         elif (config := self._topics.get(topic)) is not None:
             queues = config.read_queue_nums
-            yield from ((topic, (number + index) % queues) for index in range(queues))
+            # A walk may end where it finds something, so that no queue is always among the last.
+            start = number if queues <= _STARTS else self.random(queues)
+            yield from ((topic, (start + index) % queues) for index in range(queues))
 
     def _take(self, taken: Taken, request: PopMessage, topic: str, queue_id: int, selection: Selection) -> None:
         group, key = request.consumer_group, (topic, request.consumer_group, queue_id)
@@ -148,7 +188,7 @@ class Taking:
             if not (request.order and key in self.locked):
                 taken.rest += self._rest(key, self._progress.get(group, topic, queue_id))
             return
-        offset = self._offset(key, request.init_mode)
+        offset, is_noted = self._offset(key, request.init_mode)
         if request.order:
             until = self._orders.blocked_until(request.attempt_id, topic, group, queue_id, request.invisible_time)
             if until:
@@ -160,11 +200,14 @@ class Taking:
             at, offset = offset, got.next_offset
             log.warning("group %s goes from %d to %d in queue %d of %s", group, at, offset, queue_id, topic)
             self._progress.set(group, topic, queue_id, offset)
+            is_noted = True
             got = self._get(topic, queue_id, offset, left, selection)
         if taken.size and taken.size + got.size > _SIZE_MAX:
             taken.rest += max(0, got.max_offset - offset)
             return
         taken.rest += max(0, got.max_offset - got.next_offset)
+        if not is_noted and got.next_offset > offset:
+            self._progress.set(group, topic, queue_id, offset)
         if got.status is GetStatus.FOUND:
             self._found(taken, request, topic, queue_id, offset, got)
         elif got.next_offset > offset:
@@ -194,7 +237,12 @@ class Taking:
 
     # Where a group stands
 
-    def _offset(self, key: Key, init_mode: int) -> int:
+    def _offset(self, key: Key, init_mode: int) -> tuple[int, bool]:
+        """Returns where a group goes on, and whether that is noted.
+
+        One that wants everything needs no note before it has taken something. One that wants what comes from now on
+        does: later nobody could tell from where on that was.
+        """
         topic, group, queue_id = key
         resets = self._offsets.resets.get(f"{topic}@{group}", {})
         if queue_id in resets:
@@ -203,18 +251,24 @@ class Taking:
                 self._offsets.resets.pop(f"{topic}@{group}", None)
             self._orders.clear(topic, group, queue_id)
             self._progress.set(group, topic, queue_id, offset)
-            return offset
+            return offset, True
         known = self._progress.get(group, topic, queue_id)
-        if known is None:
-            known = self._first_offset(topic, queue_id, init_mode)
-            self._progress.set(group, topic, queue_id, known)
-        return known
+        if known is not None:
+            return known, True
+        first = self._first_offset(topic, queue_id, init_mode)
+        if self._wants_all(topic, init_mode):
+            return first, False
+        self._progress.set(group, topic, queue_id, first)
+        return first, True
+
+    def _wants_all(self, topic: str, init_mode: int) -> bool:
+        return init_mode == INIT_MIN or topic.startswith(RETRY_PREFIX)
 
     def _first_offset(self, topic: str, queue_id: int, init_mode: int) -> int:
         queue = self._store.queues.get(topic, queue_id)
         if queue is None:
             return 0
-        if init_mode == INIT_MIN or topic.startswith(RETRY_PREFIX):
+        if self._wants_all(topic, init_mode):
             return queue.min_offset
         is_looked_at = self._config.init_pop_offset_by_check_msg_in_mem and queue.min_offset <= 0
         if is_looked_at and self._is_young(topic, queue_id):

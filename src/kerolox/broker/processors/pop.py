@@ -9,7 +9,7 @@ from kerolox.broker.errors import InvalidParameter, PollingTimeout
 from kerolox.broker.groups import GroupTable
 from kerolox.broker.pop.names import RETRY_V1, retry_topic
 from kerolox.broker.pop.parts import Pop
-from kerolox.broker.pop.polling import PollingFull
+from kerolox.broker.pop.polling import Place, PollingFull
 from kerolox.broker.pop.taking import Selection, Taken
 from kerolox.broker.statistics import Statistics
 from kerolox.broker.topics import TopicTable
@@ -81,30 +81,44 @@ class PopProcessor:
                 # Whoever reads should have it sooner.
                 self._wake(header.topic, header.consumer_group, header.queue_id)
                 await turn(self._lane, request.connection)
-            began = perf_counter()
-            taken, answer, body = await self._popping.pop(header, selection)
-            self._count(header, taken, perf_counter() - began)
-            if taken.parts:
-                if taken.rest:
-                    self._wake(header.topic, header.consumer_group, header.queue_id)
-                return Reply(answer, body, remark=GetStatus.FOUND.value)
-            left = deadline - loop.time()
-            code = ResponseCode.POLLING_TIMEOUT
-            if header.poll_time > 0 and left > 0:
-                if taken.is_cut_short:
-                    await asyncio.sleep(0)
-                    continue
-                try:
-                    # Nobody had a turn since the queues were looked at: what comes from now on wakes it.
-                    with Parked(self._lane, request.connection):
-                        await self._wait(header, min(left, self._until_visible(taken)))
-                    if not request.connection.is_closed:
+            with Place(self._polling, header.topic, header.consumer_group, header.queue_id) as place:
+                taken, answer, body = await self._look(header, selection, place)
+                if taken.parts:
+                    if taken.rest:
+                        self._wake(header.topic, header.consumer_group, header.queue_id)
+                    return Reply(answer, body, remark=GetStatus.FOUND.value)
+                left = deadline - loop.time()
+                code = ResponseCode.POLLING_TIMEOUT
+                if header.poll_time > 0 and left > 0:
+                    if taken.is_cut_short:
+                        await asyncio.sleep(0)
                         continue
-                except (PollingFull, SystemBusy):
-                    code = ResponseCode.POLLING_FULL
-                else:
-                    self._wake(header.topic, header.consumer_group, header.queue_id)
-            return Reply(answer, code=code.value, remark=GetStatus.NO_MESSAGE_IN_QUEUE.value)
+                    try:
+                        # Nobody had a turn since the queues were looked at, or the place was entered before: what
+                        # comes from now on wakes it.
+                        with Parked(self._lane, request.connection):
+                            await place.wait(min(left, self._until_visible(taken)))
+                        if not request.connection.is_closed:
+                            continue
+                    except (PollingFull, SystemBusy):
+                        code = ResponseCode.POLLING_FULL
+                    else:
+                        self._wake(header.topic, header.consumer_group, header.queue_id)
+                return Reply(answer, code=code.value, remark=GetStatus.NO_MESSAGE_IN_QUEUE.value)
+
+    async def _look(self, header: h.PopMessage, selection: Selection, place: Place) -> tuple[Taken, h.Popped, bytes]:
+        """Goes through the queues until there is something; where they are many, others have turns in between."""
+        began = perf_counter()
+        walk = self._popping.walk(header)
+        taken, answer, body = await self._popping.pop(header, selection, walk)
+        while not taken.parts and not walk.is_over:
+            place.enter()
+            await asyncio.sleep(0)
+            before = taken
+            taken, answer, body = await self._popping.pop(header, selection, walk)
+            taken.follow(before)
+        self._count(header, taken, perf_counter() - began)
+        return taken, answer, body
 
     def _count(self, header: h.PopMessage, taken: Taken, seconds: float) -> None:
         group = header.consumer_group
@@ -114,9 +128,6 @@ class PopProcessor:
             self._statistics.got(part.topic, group, len(part.records), sum(map(len, part.records)), seconds)
         if taken.parts and not header.order:
             self._statistics.add("GROUP_CK_NUMS", header.topic, group, len(taken.parts))
-
-    async def _wait(self, header: h.PopMessage, seconds: float) -> None:
-        await self._polling.wait(header.topic, header.consumer_group, header.queue_id, seconds=seconds)
 
     def _seconds(self, header: h.PopMessage | h.Notification) -> float:
         """Returns how long one may wait from now on."""
@@ -165,11 +176,15 @@ class PopProcessor:
         self._check(header.topic, header.queue_id, header.consumer_group)
 
     @handles(h.PeekMessage, lane="pull")
-    def peek(self, request: Incoming[h.PeekMessage]) -> Reply[h.Popped]:
+    async def peek(self, request: Incoming[h.PeekMessage]) -> Reply[h.Popped]:
         header = request.header
         self._check_peek(header)
         began = perf_counter()
-        records, rest = self._peeking.peek(header)
+        walk = self._peeking.walk(header)
+        records, rest = self._peeking.peek(header, walk)
+        while not records and not walk.is_over:
+            await asyncio.sleep(0)
+            records, rest = self._peeking.peek(header, walk)
         size = sum(map(len, records))
         self._statistics.got(header.topic, header.consumer_group, len(records), size, perf_counter() - began)
         answer = h.Popped(pop_time=self._clock.millis(), invisible_time=0, revive_qid=0, rest_num=rest)
@@ -185,19 +200,30 @@ class PopProcessor:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._seconds(header)
         while True:
-            has_message, visible_time = self._peeking.has_message(header)
-            left = deadline - loop.time()
-            if has_message or header.poll_time <= 0 or left <= 0:
-                return Reply(h.Notified(has_msg=has_message, polling_full=False))
-            if visible_time:
-                left = min(left, max(0.001, (visible_time - self._clock.millis()) / 1000))
-            try:
-                with Parked(self._lane, request.connection):
-                    await self._notifying.wait(header.topic, header.consumer_group, header.queue_id, seconds=left)
-            except (PollingFull, SystemBusy):
-                return Reply(h.Notified(has_msg=False, polling_full=True))
+            with Place(self._notifying, header.topic, header.consumer_group, header.queue_id) as place:
+                has_message, visible_time = await self._has_message(header, place)
+                left = deadline - loop.time()
+                if has_message or header.poll_time <= 0 or left <= 0:
+                    return Reply(h.Notified(has_msg=has_message, polling_full=False))
+                if visible_time:
+                    left = min(left, max(0.001, (visible_time - self._clock.millis()) / 1000))
+                try:
+                    with Parked(self._lane, request.connection):
+                        await place.wait(left)
+                except (PollingFull, SystemBusy):
+                    return Reply(h.Notified(has_msg=False, polling_full=True))
 
-    @handles(h.PollingInfo)
+    async def _has_message(self, header: h.Notification, place: Place) -> tuple[bool, int]:
+        walk = self._peeking.walk(header)
+        has_message, visible_time = self._peeking.has_message(header, walk)
+        while not has_message and not walk.is_over:
+            place.enter()
+            await asyncio.sleep(0)
+            has_message, visible_next = self._peeking.has_message(header, walk)
+            visible_time = min(filter(None, (visible_time, visible_next)), default=0)
+        return has_message, visible_time
+
+    @handles(h.PollingInfo, lane="pull")
     def polling_info(self, request: Incoming[h.PollingInfo]) -> Reply[h.PollingCounted]:
         header = request.header
         self._check_peek(header)
