@@ -131,7 +131,7 @@ class Broker:
             QueryProcessor(self.store.reader, admitted["query"]),
             PullProcessor(
                 *(config, self.store, self.topics, self.groups, self.offsets, self.clients, self.selector),
-                *(self.statistics, self.behind, admitted["pull"]),
+                *(self.statistics, self.behind, admitted["pull"], admitted["litePull"]),
             ),
             PopProcessor(
                 *(config, settings.store, self.topics, self.groups, self.pop, self.statistics, clock),

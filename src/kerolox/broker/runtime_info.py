@@ -16,14 +16,8 @@ from kerolox.store.delay.schedule import ScheduledDelivery
 from kerolox.store.store import Store
 from kerolox.store.timer.timer import Timer
 
-# What the original calls its thread pools, and the lane that stands where each of them does.
-_POOLS = {
-    "send": "send",
-    "pull": "pull",
-    "litePull": "pull",
-    "query": "query",
-    "ack": "ack",
-}
+# What the original calls its thread pools, and we the lanes that stand where they do.
+_POOLS = ("send", "pull", "litePull", "query", "ack")
 _INT_MAX = 2**31 - 1
 
 
@@ -94,8 +88,8 @@ class RuntimeInfo:
         yield "startAcceptSendRequestTimeStamp", self._settings.broker.start_accept_send_request_time_stamp
 
     def _pools(self) -> Iterator[tuple[str, object]]:
-        for pool, name in _POOLS.items():
-            lane = self._lanes.get(name) or self._lanes.get("default")
+        for pool in _POOLS:
+            lane = self._lanes.get(pool) or self._lanes.get("default")
             yield f"{pool}ThreadPoolQueueSize", lane.under_way if lane else 0
             yield f"{pool}ThreadPoolQueueCapacity", lane.capacity if lane else 0
             # Requests are begun in the turn in which they come.

@@ -39,7 +39,7 @@ class AssignmentProcessor:
         self._modes = modes
         self._queues = queues
 
-    @handles(h.QueryAssignment)
+    @handles(h.QueryAssignment, lane="loadBalance")
     async def query(self, request: Incoming[h.QueryAssignment]) -> Reply[Empty]:
         asked = AssignmentRequest.decode(request.body)
         mode = self._modes.get(asked.topic, asked.consumer_group)
@@ -66,7 +66,7 @@ class AssignmentProcessor:
             return None
         return allocate(strategy, queues, group.client_ids, asked.client_id, mode)
 
-    @handles(h.SetMessageRequestMode)
+    @handles(h.SetMessageRequestMode, lane="loadBalance")
     async def set_mode(self, request: Incoming[h.SetMessageRequestMode]) -> Reply[Empty]:
         mode = MessageRequestMode.decode(request.body)
         if mode.topic.startswith(RETRY_PREFIX):

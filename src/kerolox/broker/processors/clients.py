@@ -62,12 +62,12 @@ class ClientProcessor:
             self._topics.create(topic, group.retry_queue_nums, sys_flag=sys_flag, is_ordered=is_ordered)
         return True
 
-    @handles(h.UnregisterClient, lane="heartbeat")
+    @handles(h.UnregisterClient, lane="clientManager")
     def unregister(self, request: Incoming[h.UnregisterClient]) -> Reply[Empty]:
         self._clients.leave(request.connection, request.header.producer_group, request.header.consumer_group)
         return Reply()
 
-    @handles(h.GetConsumerListByGroup)
+    @handles(h.GetConsumerListByGroup, lane="consumerManager")
     def members(self, request: Incoming[h.GetConsumerListByGroup]) -> Reply[Empty]:
         group = self._clients.consumers.get(request.header.consumer_group)
         if group is None:

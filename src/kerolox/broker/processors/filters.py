@@ -16,7 +16,7 @@ class FilterProcessor:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
 
-    @handles(CheckClientConfig)
+    @handles(CheckClientConfig, lane="clientManager")
     def check(self, request: Incoming[CheckClientConfig]) -> Reply[Empty]:
         subscription = CheckClientRequest.decode(request.body).subscription_data if request.body else None
         if subscription is None or is_tag_type(subscription.expression_type):

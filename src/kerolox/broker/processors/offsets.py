@@ -45,7 +45,7 @@ class OffsetProcessor:
     def earliest_time(self, request: Incoming[h.GetEarliestMsgStoretime]) -> Reply[h.EarliestFound]:
         return Reply(h.EarliestFound(timestamp=self._store.reader.earliest_time(*_queue(request.header))))
 
-    @handles(h.QueryConsumerOffset)
+    @handles(h.QueryConsumerOffset, lane="consumerManager")
     def consumer_offset(self, request: Incoming[h.QueryConsumerOffset]) -> Reply[h.OffsetFound]:
         header = request.header
         offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
@@ -59,7 +59,7 @@ class OffsetProcessor:
             raise QueryNotFound("Not found, maybe this group consumer boot first")
         return Reply(h.OffsetFound(offset=0))
 
-    @handles(h.UpdateConsumerOffset)
+    @handles(h.UpdateConsumerOffset, lane="consumerManager")
     def commit(self, request: Incoming[h.UpdateConsumerOffset]) -> Reply[Empty]:
         header = request.header
         if header.consumer_group not in self._groups.groups:

@@ -232,18 +232,18 @@ class PopProcessor:
 
     # Acks
 
-    @handles(h.AckMessage)
+    @handles(h.AckMessage, lane="ack")
     async def ack(self, request: Incoming[h.AckMessage]) -> Reply[Empty]:
         await self._acks.ack(request.header)
         return Reply()
 
-    @handles(h.BatchAckMessage)
+    @handles(h.BatchAckMessage, lane="ack")
     async def batch_ack(self, request: Incoming[h.BatchAckMessage]) -> Reply[Empty]:
         body = BatchAcks.decode(request.body) if request.body else BatchAcks()
         await self._acks.batch(body.broker_name, body.batches)
         return Reply()
 
-    @handles(h.ChangeMessageInvisibleTime)
+    @handles(h.ChangeMessageInvisibleTime, lane="ack")
     async def change(self, request: Incoming[h.ChangeMessageInvisibleTime]) -> Reply[h.InvisibleTimeChanged]:
         return Reply(await self._acks.change(request.header))
 

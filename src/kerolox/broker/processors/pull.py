@@ -61,6 +61,7 @@ class PullProcessor:
         statistics: Statistics,
         behind: FallBehind,
         lane: Lane,
+        lite_lane: Lane,
     ) -> None:
         self._config = config
         self._store = store
@@ -71,20 +72,20 @@ class PullProcessor:
         self._selector = selector
         self._statistics = statistics
         self._behind = behind
-        self._lane = lane
+        self._lane, self._lite_lane = lane, lite_lane
         self._bulk = BulkPulls(store.config)
 
     @handles(h.PullMessage, lane="pull")
     def pull(self, request: Incoming[h.PullMessage]) -> Reply[h.Pulled] | Awaitable[Reply[h.Pulled]]:
-        return self._pull(request)
+        return self._pull(request, self._lane)
 
-    @handles(h.LitePullMessage, lane="pull")
+    @handles(h.LitePullMessage, lane="litePull")
     def lite_pull(self, request: Incoming[h.LitePullMessage]) -> Reply[h.Pulled] | Awaitable[Reply[h.Pulled]]:
         if not self._config.lite_pull_message_enable:
             raise NoPermission(f"the broker[{self._config.broker_ip1}] for lite pull consumer is forbidden")
-        return self._pull(request)
+        return self._pull(request, self._lite_lane)
 
-    def _pull(self, request: Incoming[Any]) -> Reply[h.Pulled] | Awaitable[Reply[h.Pulled]]:
+    def _pull(self, request: Incoming[Any], lane: Lane) -> Reply[h.Pulled] | Awaitable[Reply[h.Pulled]]:
         header: h.PullMessage = request.header
         group = self._check(header)
         selection = self._select(header, group)
@@ -97,7 +98,7 @@ class PullProcessor:
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             # It is looked for once more before it waits, and counts as one that found nothing.
             self._statistics.missed -= 1
-            return self._wait(request, selection)
+            return self._wait(request, selection, lane)
         return reply
 
     def _check(self, header: h.PullMessage) -> SubscriptionGroupConfig:
@@ -164,7 +165,7 @@ class PullProcessor:
         low, high = (find(header.topic, header.queue_id) for find in (reader.min_offset, reader.max_offset))
         return Got(GetStatus.OFFSET_RESET, queue_offset, low, high)
 
-    async def _wait(self, request: Incoming[Any], selection: Selection) -> Reply[h.Pulled]:
+    async def _wait(self, request: Incoming[Any], selection: Selection, lane: Lane) -> Reply[h.Pulled]:
         """Answers when something comes that the consumer wants, or when it has waited as long as it said."""
         header: h.PullMessage = request.header
         connection = request.connection
@@ -178,7 +179,7 @@ class PullProcessor:
         while True:
             if not connection.is_writable:
                 # One message may wake all that wait on a connection, and each would get it.
-                await turn(self._lane, connection)
+                await turn(lane, connection)
             # Before it waits, in the same turn: something may have come since the request was looked at.
             got = self._get(header, selection, queue_offset)
             left = deadline - loop.time()
@@ -190,7 +191,7 @@ class PullProcessor:
                 if reply.code != ResponseCode.PULL_NOT_FOUND or left <= 0:
                     return reply
             try:
-                with Parked(self._lane, connection):
+                with Parked(lane, connection):
                     await self._store.arrivals.wait(header.topic, header.queue_id, seconds=left)
             except SystemBusy:
                 # Too many wait; this one is told that there is nothing now.
