@@ -13,6 +13,7 @@ _ROCKS = "queues and tables are files, and never RocksDB"
 _CONTROLLER = "brokers keep their roles; there is no controller"
 _ACCESS = "there is no access control here, and nothing to be told of it"
 _REPLICATION = "a broker is a master alone, and is not copied"
+_LITE = "there are no lite topics here"
 _REMOVED = "was removed from the original, or never was in it"
 
 # Answered with REQUEST_CODE_NOT_SUPPORTED.
@@ -29,7 +30,9 @@ UNSUPPORTED: dict[R, str] = {
     R.EXCHANGE_BROKER_HA_INFO: _REPLICATION,
     R.RESET_MASTER_FLUSH_OFFSET: _REPLICATION,
     **{code: _ACCESS for code in R if 50 <= code <= 54 or 3001 <= code <= 3010},
-    **{code: _CONTROLLER for code in R if 1001 <= code <= 1013},
+    **{code: _CONTROLLER for code in R if 1001 <= code <= 1018},
+    **{code: _LITE for code in R if 200070 <= code <= 200079},
+    R.SWITCH_TIMER_ENGINE: "there is one engine of timers, in files",
     **dict.fromkeys(
         (
             R.QUERY_BROKER_OFFSET,
