@@ -185,6 +185,22 @@ async def test_two_processes_of_one_client_id_are_warned_of(
         assert await one.members() == ["same", "same"]
 
 
+async def test_two_producers_of_one_client_id_are_warned_of(
+    broker: BrokerFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with member(broker, "same") as one, member(broker, "same") as two:
+        for _ in range(2):
+            await one.connected.heartbeat("same", produces=("producers",))
+        await two.connected.heartbeat("other", produces=("others",))
+        assert not [text for text in caplog.messages if "give each process its own" in text]
+
+        for _ in range(2):
+            await two.connected.heartbeat("same", produces=("producers",))
+
+        (warning,) = [text for text in caplog.messages if "give each process its own" in text]
+        assert warning.startswith("client id same of group producers comes from 127.0.0.1:")
+
+
 async def test_the_newest_subscription_counts_and_one_less_is_a_change(broker: BrokerFixture) -> None:
     group = broker.broker.clients.consumers
     await broker.call(HeartBeat(), subscribing("orders", "bills", text="a", version=2))

@@ -86,6 +86,7 @@ class Clients:
         known = members.get(channel.connection)
         if known is None:
             log.info("producer %s of group %s from %s", channel.client_id, group, channel.connection.remote)
+            _warn_of_twin(group, channel, members.values())
             members[channel.connection] = channel
         else:
             known.seen_millis = channel.seen_millis
@@ -125,15 +126,7 @@ class Clients:
         if known is not None and known.client_id == channel.client_id:
             known.seen_millis = channel.seen_millis
             return False
-        other = group.find(channel.client_id)
-        if other is not None and not other.connection.is_closed:
-            log.warning(
-                "client id %s of group %s comes from %s and from %s: give each process its own",
-                channel.client_id,
-                group.name,
-                other.connection.remote,
-                channel.connection.remote,
-            )
+        _warn_of_twin(group.name, channel, group.channels.values())
         log.info("consumer %s of group %s from %s", channel.client_id, group.name, channel.connection.remote)
         group.channels[channel.connection] = channel
         return True
@@ -242,3 +235,17 @@ class Clients:
         if name not in of_connection and len(of_connection) >= _GROUPS_OF_CONNECTION_MAX:
             raise SystemBusy(f"{len(of_connection)} groups on one connection, at most {_GROUPS_OF_CONNECTION_MAX}")
         of_connection.setdefault(name, 0)
+
+
+def _warn_of_twin(group: str, channel: Channel, members: Iterable[Channel]) -> None:
+    """Says so if another connection of the group has the same client id."""
+    for other in members:
+        if other.client_id == channel.client_id and not other.connection.is_closed:
+            log.warning(
+                "client id %s of group %s comes from %s and from %s: give each process its own",
+                channel.client_id,
+                group,
+                other.connection.remote,
+                channel.connection.remote,
+            )
+            return
