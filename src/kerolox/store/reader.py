@@ -1,11 +1,13 @@
 """Reads a store: by queue offset, by physical offset, by time, by key."""
 
+import asyncio
+
 from kerolox.message.ids import parse_offset_id
 from kerolox.message.peek import Peek, peek
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.errors import StoreError
 from kerolox.store.keys.key_index import KeyIndex, tag_key
-from kerolox.store.keys.key_query import FOREVER, Queried, find_offsets, query, search
+from kerolox.store.keys.key_query import FOREVER, Queried, find_offsets, query, search, search_offsets
 from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.records import Records
 from kerolox.store.log.scan import Damage
@@ -179,14 +181,28 @@ class Reader:
         """Returns the newest messages with this key or unique key; their keys were compared, not only hashes."""
         if self._index is None:
             return []
+        offsets = find_offsets(self._index, topic, key, count_max)
+        return [found for offset in offsets if (found := self._with_key(offset, topic, key)) is not None]
+
+    async def look_for(self, topic: str, key: bytes, *, count_max: int = 32) -> list[Peek]:
+        """Returns the same, and lets others have their turn while it looks; for keys that a stranger chooses."""
+        if self._index is None:
+            return []
         found: list[Peek] = []
-        for offset in find_offsets(self._index, topic, key, count_max):
-            record = self.record_at(offset)
-            if record is not None:
-                known = peek(record)
-                if known.topic == topic and (known.unique_key == key or key in known.keys.split(b" ")):
-                    found.append(known)
+        for offset in await search_offsets(self._index, topic, key, count_max):
+            known = self._with_key(offset, topic, key)
+            if known is not None:
+                found.append(known)
+            await asyncio.sleep(0)
         return found
+
+    def _with_key(self, offset: int, topic: str, key: bytes) -> Peek | None:
+        """Returns the message at an offset if it has the key."""
+        record = self.record_at(offset)
+        known = None if record is None else peek(record)
+        if known is None or known.topic != topic:
+            return None
+        return known if known.unique_key == key or key in known.keys.split(b" ") else None
 
     def query(
         self,

@@ -1,8 +1,9 @@
 """Half messages and their ends over a real socket."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from kerolox.broker.transactions.half import draft_of, given_up
 from kerolox.errors import CallTimeout, NoPermission, SystemFailure
 from kerolox.message.record import encode, stamp
 from kerolox.runtime.clock import ManualClock
+from kerolox.store.keys import index_file
+from kerolox.store.keys.key_index import KeyIndex
 from kerolox.wire.headers.broker import ResumeCheckHalfMessage
 from tests.broker.brokers import BrokerFixture, running, sending
 from tests.broker.transactions.producers import COMMIT, GROUP, ROLLBACK, Producer, ending, half, producing, until
@@ -209,6 +212,56 @@ async def test_a_commit_that_comes_twice_is_done_once(broker: BrokerFixture, pro
 
     assert len(await broker.messages("orders", 1)) == 1
     assert len(broker.broker.transactions.ops) == 1
+
+
+async def test_a_commit_after_a_question_that_comes_twice_is_done_once(
+    broker: BrokerFixture, producer: Producer
+) -> None:
+    place = await producer.prepare(half())
+
+    await asyncio.gather(*(producer.end(place, COMMIT, is_asked=True) for _ in range(5)))
+    await producer.end(place, COMMIT, is_asked=True)
+
+    assert len(await broker.messages("orders", 1)) == 1
+    assert len(broker.broker.transactions.ops) == 1
+
+
+@pytest.mark.parametrize("step", ["commit", "check"])
+async def test_a_long_look_for_what_was_committed_lets_others_have_their_turn(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whoever sends many messages decides how many entries of the index there are to pass."""
+    monkeypatch.setattr(index_file, "_WALK_ENTRIES", 1)
+    async with running(tmp_path, clock, maxHashSlotNum="1") as broker, producing(broker) as producer:
+        for number in range(50):
+            await broker.send("orders", b"x", KEYS=f"other-{number}")
+        place = await producer.prepare(half(born=clock.millis()))
+        await clock.advance(10)
+        turns: list[int] = []
+        turn = 0
+
+        def next_turn() -> None:
+            nonlocal turn
+            turn += 1
+            asyncio.get_running_loop().call_soon(next_turn)
+
+        walk = KeyIndex.walk
+
+        def watched(*arguments: Any) -> Iterator[int | None]:
+            for found in walk(*arguments):
+                turns.append(turn)
+                yield found
+
+        monkeypatch.setattr(KeyIndex, "walk", watched)
+        next_turn()
+        if step == "commit":
+            await producer.end(place, COMMIT, is_asked=True)
+            assert len(await broker.messages("orders", 1)) == 1
+        else:
+            await broker.broker.transactions.checker.check()
+            await until(lambda: len(producer.asked) == 1)
+
+        assert len(set(turns)) >= 50
 
 
 async def test_the_same_message_may_be_sent_in_two_transactions(broker: BrokerFixture, producer: Producer) -> None:

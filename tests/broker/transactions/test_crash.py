@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
@@ -93,6 +93,7 @@ class Life:
         lane = Lane("transaction", 100)
         self._processor = TransactionProcessor(settings, self.transactions, self._storing, lane, clock, statistics)
         self._asked: list[CheckTransactionState] = []
+        self._carried: list[Coroutine[Any, Any, None]] = []
 
     async def open(self) -> None:
         self._offsets.load()
@@ -132,11 +133,16 @@ class Life:
 
     async def end(self, place: tuple[int, int], decision: int, *, is_asked: bool = False) -> None:
         header = ending(place, decision, is_asked=is_asked)
-        self._processor.end(Incoming(code=37, opaque=0, flag=ONEWAY_BIT, header=header))
+        self._processor.end(Incoming(code=37, opaque=0, flag=ONEWAY_BIT, header=header, origin=self))
+        while self._carried:
+            await self._carried.pop()
         self._storing.pump()
         await self._durable()
 
     # The connection of its producer.
+    def carry(self, work: Coroutine[Any, Any, None]) -> None:
+        self._carried.append(work)
+
     def tell(self, request: CheckTransactionState, body: bytes) -> bool:
         self._asked.append(request)
         return True

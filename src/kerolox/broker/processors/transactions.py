@@ -1,5 +1,6 @@
 """Ends transactions: a half message is committed or rolled back."""
 
+import asyncio
 from time import perf_counter
 
 from kerolox.broker.configuration import BrokerConfig
@@ -86,16 +87,36 @@ class TransactionProcessor:
         if under_way is not None:
             under_way.add(later)
             return later
-        is_asked = bool(request.header.from_transaction_check)
-        if transactions.is_doubtful(half, is_asked=is_asked) and transactions.is_committed(half):
-            transactions.finish(half)
-            return Reply()
-        draft = self._storing.draft(halves.committed(half))
-        committing = _Committing(self, half, draft.topic)
-        self._storing.submit(draft, committing)
+        committing = _Committing(self, half)
+        if transactions.is_doubtful(half, is_asked=bool(request.header.from_transaction_check)):
+            request.connection.carry(self._commit_unless_done(half, committing))
+        else:
+            self._submit(half, committing)
         committing.add(later)
         self._under_way[half.queue_offset] = committing
         return later
+
+    async def _commit_unless_done(self, half: Message, committing: "_Committing") -> None:
+        try:
+            if await self._transactions.is_committed(half):
+                committing.done()
+            else:
+                self._submit(half, committing)
+        except Exception as error:
+            committing.refused(error)
+        except asyncio.CancelledError:
+            committing.refused(ServiceNotAvailable("the connection ended before it was known whether this was done"))
+            raise
+
+    def _submit(self, half: Message, committing: "_Committing") -> None:
+        draft = self._storing.draft(halves.committed(half))
+        committing.topic = draft.topic
+        self._storing.submit(draft, committing)
+
+    def done(self, half: Message, waiting: list[Later[Empty]]) -> None:
+        """Answers those who ask for what was committed before."""
+        self._transactions.finish(half)
+        self._left(half, waiting, Reply())
 
     def committed(
         self, half: Message, topic: str, appended: Appended, seconds: float, waiting: list[Later[Empty]]
@@ -133,12 +154,12 @@ class TransactionProcessor:
 class _Committing:
     """Those who wait until a message is committed."""
 
-    __slots__ = ("_began", "_half", "_processor", "_topic", "_waiting")
+    __slots__ = ("_began", "_half", "_processor", "_waiting", "topic")
 
-    def __init__(self, processor: TransactionProcessor, half: Message, topic: str) -> None:
+    def __init__(self, processor: TransactionProcessor, half: Message) -> None:
         self._processor = processor
         self._half = half
-        self._topic = topic
+        self.topic = ""
         self._began = perf_counter()
         self._waiting: list[Later[Empty]] = []
 
@@ -148,7 +169,10 @@ class _Committing:
 
     def stored(self, appended: Appended, is_durable: bool) -> None:
         seconds = perf_counter() - self._began
-        self._processor.committed(self._half, self._topic, appended, seconds, self._waiting)
+        self._processor.committed(self._half, self.topic, appended, seconds, self._waiting)
+
+    def done(self) -> None:
+        self._processor.done(self._half, self._waiting)
 
     def refused(self, error: Exception) -> None:
         self._processor.refused(self._half, self._waiting, refusal(error))

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from enum import Enum
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -59,6 +59,14 @@ class _Step(msgspec.Struct):
     draft: Draft | None = None
 
 
+class History(Protocol):
+    """What has ended before."""
+
+    def is_late(self, half: Message) -> bool: ...
+
+    async def is_committed(self, half: Message) -> bool: ...
+
+
 class Checker:
     """Goes through the half messages from where it stopped, a round every `transactionCheckInterval`."""
 
@@ -70,7 +78,7 @@ class Checker:
         offsets: ConsumerOffsets,
         clients: Clients,
         ended: Ended,
-        is_over: Callable[[Message], bool],
+        history: History,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -79,7 +87,7 @@ class Checker:
         self._offsets = offsets
         self._asking = Asking(config, storing, clients)
         self._ended = ended
-        self._is_over = is_over
+        self._history = history
         self._clock = clock
         self._ops = OpProgress()
 
@@ -176,7 +184,8 @@ class Checker:
             if is_behind:
                 self._ended.advance(got.next_offset)
             return is_behind
-        steps, is_over = self._steps([half for half in _decoded(got) if half.queue_offset < end], started)
+        read = [half for half in _decoded(got) if half.queue_offset < end]
+        steps, is_over = self._steps(await self._judged(read, started))
         places = self._append([step.draft for step in steps if step.draft is not None], steps)
         if not is_over:
             # What the log no longer has is passed too.
@@ -192,10 +201,23 @@ class Checker:
         self._ended.advance(cursor)
         return cursor
 
-    def _steps(self, read: list[Message], started: int) -> tuple[list[_Step], bool]:
-        steps: list[_Step] = []
+    async def _judged(self, read: list[Message], started: int) -> list[tuple[Message, Verdict]]:
+        """Returns what is to be done with each, up to the first that is to wait; others have turns meanwhile."""
+        judged: list[tuple[Message, Verdict]] = []
         for half in read:
-            step = self._step(half, self._verdict(half, started))
+            verdict = self._verdict(half, started)
+            is_open = verdict not in (Verdict.ENDED, Verdict.WAIT)
+            if is_open and await self._history.is_committed(half):
+                verdict = Verdict.ENDED
+            judged.append((half, verdict))
+            if verdict is Verdict.WAIT:
+                break
+        return judged
+
+    def _steps(self, judged: list[tuple[Message, Verdict]]) -> tuple[list[_Step], bool]:
+        steps: list[_Step] = []
+        for half, verdict in judged:
+            step = self._step(half, verdict)
             if step.verdict is Verdict.WAIT:
                 return steps, True
             steps.append(step)
@@ -222,7 +244,8 @@ class Checker:
         if verdict in (Verdict.ENDED, Verdict.WAIT):
             return _Step(half, verdict)
         try:
-            if self._is_over(half):
+            # Others have had turns since it was judged.
+            if half.queue_offset in self._ended or self._history.is_late(half):
                 return _Step(half, Verdict.ENDED)
             if verdict is Verdict.GIVE_UP:
                 return self._giving_up(half)

@@ -48,7 +48,7 @@ class Transactions(Service):
         self._store: Store = storing.store
         self.ended = Ended()
         self.ops = Ops(config, storing, clock)
-        self.checker = Checker(config, storing, topics, offsets, clients, self.ended, self.is_over, clock)
+        self.checker = Checker(config, storing, topics, offsets, clients, self.ended, self, clock)
         self._late: OrderedDict[Identity, None] = OrderedDict()
         # What lies before this place in the log was there when the broker began.
         self._begin_offset = 0
@@ -105,9 +105,9 @@ class Transactions(Service):
 
     # What has ended before
 
-    def is_over(self, half: Message) -> bool:
-        """Whether another half message of the same transaction has ended, or this one before a crash."""
-        return identity(half) in self._late or self.is_committed(half)
+    def is_late(self, half: Message) -> bool:
+        """Whether another half message of the same transaction has ended meanwhile."""
+        return identity(half) in self._late
 
     def is_doubtful(self, half: Message, *, is_asked: bool) -> bool:
         """Whether a message may have been committed before.
@@ -119,8 +119,11 @@ class Transactions(Service):
         is_repeated = offset < self.ended.cursor or offset in self.ended
         return is_asked or is_repeated or half.physical_offset < self._begin_offset
 
-    def is_committed(self, half: Message) -> bool:
-        """Whether the log has the message that this one was to become; False if there is no index to ask."""
+    async def is_committed(self, half: Message) -> bool:
+        """Whether the log has the message that this one was to become; False if there is no index to ask.
+
+        Others have their turn meanwhile: whoever has chosen the key may have made it a long search.
+        """
         key = halves.unique_key(half)
         if not key:
             return False
@@ -129,11 +132,14 @@ class Transactions(Service):
             topics.append(SCHEDULE_TOPIC)
         if ANY_TIMER in half.properties:
             topics.append(TIMER_TOPIC)
-        return any(self._has_committed(topic, half, key) for topic in topics)
+        for topic in topics:
+            if await self._has_committed(topic, half, key):
+                return True
+        return False
 
-    def _has_committed(self, topic: str, half: Message, key: bytes) -> bool:
+    async def _has_committed(self, topic: str, half: Message, key: bytes) -> bool:
         reader = self._store.reader
-        for found in reader.find(topic, key):
+        for found in await reader.look_for(topic, key):
             if sysflag.transaction_type(found.sys_flag) == sysflag.COMMIT:
                 record = reader.record_at(found.physical_offset, found.size)
                 if record is not None and identity(decode(record)) == identity(half):

@@ -37,10 +37,7 @@ async def search(
     index: KeyIndex, records: Records, topic: str, key: bytes, count_max: int, begin_timestamp: int, end_timestamp: int
 ) -> Queried:
     """Returns the same, and lets others have their turn while it looks."""
-    try:
-        offsets = await index.search(topic, key, count_max, begin_timestamp, end_timestamp)
-    except OSError as error:
-        raise _unreadable(error) from error
+    offsets = await search_offsets(index, topic, key, count_max, begin_timestamp, end_timestamp)
     if not offsets:
         return Queried()
     found: list[bytes] = []
@@ -76,6 +73,16 @@ def find_offsets(
     """Returns where records lie whose key has the hash of this one, the newest first."""
     try:
         return index.query(topic, key, count_max, begin_timestamp, end_timestamp)
+    except OSError as error:
+        raise _unreadable(error) from error
+
+
+async def search_offsets(
+    index: KeyIndex, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = FOREVER
+) -> list[int]:
+    """Returns the same, and lets others have their turn while it looks."""
+    try:
+        return await index.search(topic, key, count_max, begin_timestamp, end_timestamp)
     except OSError as error:
         raise _unreadable(error) from error
 
