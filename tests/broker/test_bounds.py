@@ -1,10 +1,14 @@
 """How much of what clients say is kept."""
 
+from pathlib import Path
+
 import pytest
 
 from kerolox.broker.bounds import check_name, size_of
 from kerolox.broker.errors import InvalidParameter
 from kerolox.wire.bodies.clients import SubscriptionData
+from tests.broker.brokers import running
+from tests.remoting.support import Peer
 
 
 def test_a_name_has_an_end_and_the_refusal_does_not_repeat_it() -> None:
@@ -31,3 +35,20 @@ def test_all_that_a_subscription_carries_counts() -> None:
         assert size_of([more]) == plain + 1000
     assert size_of([SubscriptionData(topic="orders", code_set=list(range(1000)))]) > plain + 8000
     assert size_of([SubscriptionData(topic="orders")] * 3) == 3 * plain
+
+
+async def test_a_broker_has_so_many_connections_as_it_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path / "store", serverConnectionsMax="1") as broker:
+        await broker.send("orders", b"one")
+
+        async with await Peer.to(broker.broker.address) as surplus:
+            assert await surplus.rest() == b""
+
+        await broker.send("orders", b"two")
+
+
+async def test_a_broker_keeps_descriptors_for_its_store(tmp_path: Path) -> None:
+    async with running(tmp_path / "store", openFilesMax="300") as few, running(tmp_path / "more") as many:
+        spared = [broker.broker.server._crowd.connections_max for broker in (few, many)]
+
+    assert spared[0] - spared[1] == 3600

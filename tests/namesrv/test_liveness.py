@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kerolox.errors import TopicNotFound
+from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.remoting.routes import Incoming, Routes, handles
 from kerolox.remoting.server import Server
 from kerolox.runtime.clock import SystemClock
@@ -14,6 +15,7 @@ from kerolox.wire.header import Empty
 from kerolox.wire.headers import namesrv as h
 from kerolox.wire.reply import Reply
 from tests.namesrv.conftest import STANDARD_TOPICS, NamesrvFixture
+from tests.remoting.support import Peer, ask_unknown
 
 
 async def test_a_broker_expires_by_its_own_time_out(namesrv: NamesrvFixture) -> None:
@@ -25,6 +27,15 @@ async def test_a_broker_expires_by_its_own_time_out(namesrv: NamesrvFixture) -> 
 
     with pytest.raises(TopicNotFound):
         await namesrv.route("T")
+
+
+async def test_there_are_no_more_connections_than_configured(config: NamesrvConfig) -> None:
+    config.server_connections_max = 1
+    async with NameServer(config) as server, await Peer.to(server.address) as first:
+        async with await Peer.to(server.address) as surplus:
+            assert await surplus.rest() == b""
+        await first.send(ask_unknown(code=1))
+        await first.answer()
 
 
 async def test_the_scan_runs_as_often_as_configured(namesrv: NamesrvFixture) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import resource
 import socket
 import time
 import tracemalloc
@@ -11,9 +12,11 @@ import pytest
 
 from kerolox.remoting.address import parse_address
 from kerolox.remoting.client import Client
+from kerolox.remoting.crowd import Crowd
 from kerolox.remoting.server import Server, raise_file_limit
+from kerolox.runtime.clock import ManualClock
 from kerolox.wire.command import ONEWAY_BIT
-from tests.remoting.support import Echo, ask, ask_slow, ask_unknown, complaints, get, serving, until
+from tests.remoting.support import Echo, Peer, ask, ask_slow, ask_unknown, complaints, get, serving, until
 
 HOSTILE = {
     "garbage": b"\xfe\xed" * 100,
@@ -95,3 +98,51 @@ async def test_an_idle_connection_costs_less_than_eight_kilobytes(echo: Echo) ->
         for connection in (first, *idle):
             connection.close()
         await until(lambda: server.connections == 0)
+
+
+async def test_so_many_are_admitted_and_the_next_is_closed_at_once(
+    echo: Echo, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    clock = ManualClock()
+    crowd = Crowd(clock, connections_max=2)
+    async with (
+        serving(echo, clock=clock, crowd=crowd) as first,
+        serving(echo, clock=clock, crowd=crowd) as second,
+        await Peer.to(first.address) as one,
+    ):
+        async with await Peer.to(second.address) as two:
+            for peer in (one, two):
+                await peer.send(ask("k"))
+                await peer.answer()
+            for server in (first, second, first):
+                async with await Peer.to(server.address) as surplus:
+                    assert await surplus.rest() == b""
+            assert (first.connections, second.connections) == (1, 1)
+            assert len(complaints(caplog)) == 1
+            assert "2 connections are open, at most 2 allowed (serverConnectionsMax); 1 were" in caplog.text
+        await until(lambda: not second.connections)
+        async with await Peer.to(first.address) as again:
+            await again.send(ask("k"))
+            await again.answer()
+            await clock.advance(60)
+            async with await Peer.to(first.address) as surplus:
+                assert await surplus.rest() == b""
+    assert len(complaints(caplog)) == 2
+    assert "3 were closed so since the last of these lines" in complaints(caplog)[1]
+
+
+@pytest.mark.parametrize(
+    ("limit", "files_max", "expected"),
+    [(20_000, 3900, 15_900), (20_000, 0, 19_800), (1024, 3900, 512), (resource.RLIM_INFINITY, 3900, 1_000_000)],
+)
+def test_connections_leave_descriptors_to_the_store(
+    monkeypatch: pytest.MonkeyPatch, limit: int, files_max: int, expected: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    found, given = Crowd(ManualClock(), files_max=files_max), Crowd(ManualClock(), connections_max=7)
+
+    found.open()
+    given.open()
+
+    assert (found.connections_max, given.connections_max) == (expected, 7)

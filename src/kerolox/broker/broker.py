@@ -175,6 +175,7 @@ class Broker:
             *(admitted, clock, disk),
         )
         self.metrics_listener = settings.server.metrics_listener(self.metrics.gather)
+        self._crowd = settings.server.crowd(clock, files_max=settings.store.open_files_max)
         self.server = self._server(settings.server.listen_port, clock)
         vip_port = settings.server.listen_port - _VIP_PORT_BELOW
         servers: list[Service] = [self.server]
@@ -215,6 +216,7 @@ class Broker:
             tls_mode=config.tls_server_mode,
             tls=config.server_tls(),
             on_closed=self.clients.channel_closed,
+            crowd=self._crowd,
         )
 
     @property

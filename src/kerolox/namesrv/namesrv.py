@@ -47,6 +47,7 @@ class NameServer:
             tls_mode=config.tls_server_mode,
             tls=config.server_tls(),
             on_closed=self.table.channel_closed,
+            crowd=config.crowd(clock),
         )
         self.metrics = NameServerMetrics(config, self.table, self.server)
         self.metrics_listener = config.metrics_listener(self.metrics.gather)

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Self
 
 from kerolox.errors import ConfigurationError
+from kerolox.remoting.crowd import Crowd
 from kerolox.remoting.http import MetricsListener, Source
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.tls import ClientAuth, ServerTls, TlsFiles, TlsMode
+from kerolox.runtime.clock import Clock
 from kerolox.runtime.configuration import Properties, bounded, named
 from kerolox.runtime.logs import LogFormat, LogLevel, LogOptions
 
@@ -50,6 +52,8 @@ class ListenerConfig(Properties):
 
     # Bounds the original does not have
     connection_requests_max: int = 10_000
+    # Who comes then is closed at once. If it is 0: as many as the limit on open files leaves beside those of the store.
+    server_connections_max: int = bounded(0, 0, 1_000_000)
     partial_frame_time_seconds: int = bounded(30, 1, 3600)
     partial_frame_bytes_max: int = 256 * 1024 * 1024
 
@@ -97,6 +101,9 @@ class ListenerConfig(Properties):
             file_size_max=self.log_file_size_max,
             files_max=self.log_files_max,
         )
+
+    def crowd(self, clock: Clock, *, files_max: int = 0) -> Crowd:
+        return Crowd(clock, connections_max=self.server_connections_max, files_max=files_max)
 
     def limits(self) -> Limits:
         return Limits(

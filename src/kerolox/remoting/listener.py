@@ -18,10 +18,12 @@ _ACCEPTED_AT_ONCE = 64
 
 
 class Listener:
-    """Accepts until closed, and has `protocol` made for each who comes."""
+    """Accepts until closed, and has `protocol` made for each who comes and is admitted."""
 
-    def __init__(self, protocol: Callable[[], Watched]) -> None:
+    def __init__(self, protocol: Callable[[], Watched], admits: Callable[[object], bool] = lambda _: True) -> None:
         self._protocol = protocol
+        # Told the address.
+        self._admits = admits
         self._loop = asyncio.get_running_loop()
         self.sockets: list[socket.socket] = []
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
@@ -58,7 +60,7 @@ class Listener:
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):
             try:
-                accepted, _ = listening.accept()
+                accepted, remote = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -68,6 +70,9 @@ class Listener:
                 self._loop.remove_reader(listening)
                 self._pauses[listening] = self._loop.call_later(_PAUSE_SECONDS, self._watch, listening)
                 return
+            if not self._admits(remote):
+                accepted.close()
+                continue
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             SocketTransport(self._loop, accepted, self._protocol())

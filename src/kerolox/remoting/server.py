@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.address import format_address
 from kerolox.remoting.connection import Connection, close_all
+from kerolox.remoting.crowd import Crowd
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.listener import Listener
 from kerolox.remoting.routes import Routes
@@ -45,6 +46,7 @@ class Server(Service):
         tls_mode: TlsMode = TlsMode.DISABLED,
         tls: ServerTls | None = None,
         on_closed: Callable[[Connection], None] | None = None,
+        crowd: Crowd | None = None,
     ) -> None:
         if tls_mode is TlsMode.ENFORCING and tls is None:
             raise ConfigurationError("tls.server.mode=enforcing needs tls.server.certPath and tls.server.keyPath")
@@ -54,6 +56,8 @@ class Server(Service):
         self._limits = limits or Limits()
         self._tls_mode, self._tls = tls_mode, tls
         self._on_closed = on_closed
+        # Shared with other servers of the process, if there are any.
+        self._crowd = crowd or Crowd(clock)
         self._listener: Listener | None = None
         self._connections: dict[Connection, _Watched] = {}
         # Lost, with requests still being worked on.
@@ -61,7 +65,8 @@ class Server(Service):
 
     async def open(self) -> None:
         raise_file_limit()
-        self._listener = Listener(self._accept)
+        self._crowd.open()
+        self._listener = Listener(self._accept, self._crowd.admits)
         try:
             await self._listener.open(self._host, self._port, backlog=self._backlog)
         except (OSError, OverflowError) as error:
@@ -103,12 +108,14 @@ class Server(Service):
     def _made(self, connection: Connection) -> None:
         now = self._clock.monotonic()
         self._connections[connection] = _Watched(now, 0, now)
+        self._crowd.count += 1
         # One that was on its way in when the listener was closed.
         if self._listener is None or not self._listener.is_serving:
             connection.abort()
 
     def _lost(self, connection: Connection) -> None:
-        self._connections.pop(connection, None)
+        if self._connections.pop(connection, None) is not None:
+            self._crowd.count -= 1
         if connection.is_working:
             self._leaving.add(connection)
         if self._on_closed is not None:
