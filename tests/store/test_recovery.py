@@ -117,6 +117,21 @@ def test_everything_is_there_after_a_stop_of_either_kind(make: Make) -> None:
     assert put(store, keyed(5))[0].queue_offset == 5
 
 
+def test_topics_with_batches_in_one_record_are_named_when_a_store_is_opened(caplog: pytest.LogCaptureFixture) -> None:
+    disk = stopped(keyed(0))
+    new_store(disk).recover()
+    assert "BatchCQ" not in caplog.text
+    for number in range(12):
+        disk.make_directory(ROOT / "batchconsumequeue" / f"packed-{number:02d}" / "0")
+
+    new_store(disk).recover()
+
+    (line,) = [line for line in caplog.messages if "BatchCQ" in line]
+    assert line.startswith("12 topics have batches in one record (queue.type=BatchCQ), which nobody can consume here: ")
+    assert "packed-00, packed-01, " in line
+    assert "packed-09, ...; consume them where they were written" in line
+
+
 @pytest.mark.parametrize("make", [stopped, killed])
 def test_a_log_cut_in_its_last_record_is_cut_durably_and_it_is_said(
     make: Make, caplog: pytest.LogCaptureFixture

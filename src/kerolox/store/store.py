@@ -34,7 +34,7 @@ from kerolox.store.log.flusher import Flusher
 from kerolox.store.log.preparer import Preparer
 from kerolox.store.log.promises import One, Promises, Sender, Senders, tell_refused, tell_stored
 from kerolox.store.log.segments import OpenFiles, Segments
-from kerolox.store.queue.queues import Queues, check_name
+from kerolox.store.queue.queues import Queues, check_name, warn_of_batches
 from kerolox.store.reader import Reader
 from kerolox.store.recovery import Recovered, recover
 from kerolox.store.stall import Stall, size_of
@@ -156,6 +156,7 @@ class Store(Service):
         self._disk.sync(self.config.commit_log_directory)
         self._deleted.load()
         self.queues.load()
+        warn_of_batches(self._disk, root)
         self.topics.load()
         self.checkpoint.load()
         damage = self.index.load(None if is_clean else self.checkpoint.index_timestamp) if self.index else []

@@ -11,6 +11,7 @@ import pytest
 
 from kerolox.message.message import Message
 from kerolox.message.record import encode
+from kerolox.message.sysflag import INNER_BATCH
 from kerolox.message.tags import key_hash
 from kerolox.runtime.service import Supervisor
 from kerolox.store.checking.check import check
@@ -21,7 +22,7 @@ from kerolox.store.log.commit_log import Draft
 from kerolox.store.queue.consume_queue import ENTRY_SIZE
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk
-from tests.store.stores import config, draft, opened, put
+from tests.store.stores import ROOT, config, draft, opened, put
 
 COUNT = 100
 SHAPE = IndexShape(16, 64)
@@ -153,6 +154,20 @@ def test_a_queue_that_is_not_there_is_seen(root: Path) -> None:
     (found,) = complaints(root)
 
     assert "orders/0: 50 records have no entry, the first lies at 0 (orders/0/0)" in found
+
+
+def test_batches_in_one_record_are_worth_a_note_with_their_topic() -> None:
+    """A carried store of Java 5.x may have them, and nothing here serves them."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, draft(b"plain", "orders"), draft(b"batch", "packed", sys_flag=INNER_BATCH), draft(b"batch", "removed"))
+    disk.make_directory(ROOT / "batchconsumequeue" / "removed" / "0")
+
+    report = check(config(), disk=disk)
+
+    batches = [note for note in report.notes if "BatchCQ" in note]
+    assert [note.partition(" records are batches")[0] for note in batches] == ["topic packed: 1", "topic removed: 0"]
+    assert all("nobody can consume here; consume them where they were written" in note for note in batches)
 
 
 def test_a_topic_that_was_deleted_is_no_complaint(root: Path) -> None:

@@ -15,6 +15,7 @@ from kerolox.store.errors import StoreDamaged
 from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.queue.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue, Entry
 from kerolox.store.queue.queue_ext import is_address
+from kerolox.store.queue.queues import batch_topics
 
 # All cursors together read so many bytes ahead.
 _AHEAD_SIZE = 64 * 1024 * 1024
@@ -86,8 +87,8 @@ class QueueCheck:
         self._cursors: dict[tuple[str, int], _Cursor] = {}
         self._absent: dict[tuple[str, int], _Missing] = {}
         self._deleted = DeletedTopics(files.disk, root / "config" / DELETED_TOPICS)
-        # Their queues are of another kind.
-        self._skipped: set[str] = set()
+        # Of each topic whose queues are of another kind, how many records are batches.
+        self._batches: dict[str, int] = {}
 
     def load(self) -> int:
         """Notes what is there now, before the log is read, and returns how many bytes of entries there are."""
@@ -109,9 +110,7 @@ class QueueCheck:
         for key, queue in found.items():
             self._cursors[key] = _Cursor(queue, queue.min_offset, ahead)
         self._units.load(set(found))
-        self._skipped = set(disk.names(self._root / "batchconsumequeue"))
-        if self._skipped:
-            self._report.notes.append(f"queues: {len(self._skipped)} topics have batch queues, which are not looked at")
+        self._batches = dict.fromkeys(batch_topics(disk, self._root), 0)
         self._report.queues = len(found)
         return sum(cursor.end - cursor.position for cursor in self._cursors.values()) * ENTRY_SIZE
 
@@ -132,7 +131,11 @@ class QueueCheck:
         return {key: cursor.end for key, cursor in self._cursors.items()}
 
     def see(self, record: Peek) -> None:
-        if not sysflag.is_queued(record.sys_flag) or record.topic in self._skipped:
+        if not sysflag.is_queued(record.sys_flag):
+            return
+        if record.sys_flag & sysflag.INNER_BATCH:
+            self._batches[record.topic] = self._batches.get(record.topic, 0) + 1
+        if record.topic in self._batches:
             return
         if self._deleted.covers(record.topic, record.physical_offset):
             # It went with its topic, and has no entry any more.
@@ -182,9 +185,17 @@ class QueueCheck:
 
     def end(self, topics: Collection[str] | None) -> None:
         """Looks at the entries that are left, and says what is missing. `topics` are those that still exist."""
+        for topic, count in sorted(self._batches.items()):
+            self._report.notes.append(
+                f"topic {topic}: {count} records are batches (queue.type=BatchCQ), which nobody can consume here; "
+                "consume them where they were written"
+            )
         for (topic, queue_id), cursor in self._cursors.items():
             if topic.startswith(_LIGHT_PREFIX):
                 self._report.notes.append(f"queue {topic}/{queue_id}: points to records of other topics")
+                self._advance(cursor, cursor.end)
+                continue
+            if topic in self._batches:
                 self._advance(cursor, cursor.end)
                 continue
             for number, entry in cursor.pass_over(cursor.end):

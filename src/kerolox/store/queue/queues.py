@@ -1,18 +1,25 @@
 """All consume queues, by topic and number."""
 
 import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kerolox.runtime.files import Disk
 from kerolox.store.errors import NotStorable
 from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.queue.consume_queue import ENTRY_SIZE, Backlog, ConsumeQueue
 from kerolox.store.queue.queue_ext import ExtendedQueue, QueueExt
 
+log = logging.getLogger(__name__)
+
 TOPIC_LENGTH_MAX = 255
 
 # What is in the name of a directory that was a queue's.
 _DELETED_MARK = ".deleted-"
+_BATCH_DIRECTORY = "batchconsumequeue"
+# So many topics are named in one line.
+_NAMES_SHOWN = 10
 
 
 class Queues:
@@ -163,6 +170,26 @@ class Queues:
             return ConsumeQueue(segments, self.backlog)
         units = Segments(self._files, self._ext_directory.joinpath(*place), self._ext_segment_size, is_sparse=True)
         return ExtendedQueue(segments, QueueExt(units), self._files.disk, self.backlog)
+
+
+def batch_topics(disk: Disk, root: Path) -> list[str]:
+    """Returns the topics whose queues are of another kind: their records are batches, and nothing here reads them.
+
+    Java 5.x has them for topics with `queue.type=BatchCQ`, and in a directory of their own.
+    """
+    return sorted(disk.names(root / _BATCH_DIRECTORY))
+
+
+def warn_of_batches(disk: Disk, root: Path) -> None:
+    """Says, when a store is opened, that it has topics whose messages cannot be had."""
+    topics = batch_topics(disk, root)
+    if topics:
+        shown = ", ".join(topics[:_NAMES_SHOWN]) + (", ..." if len(topics) > _NAMES_SHOWN else "")
+        log.warning(
+            "%d topics have batches in one record (queue.type=BatchCQ), which nobody can consume here: %s; "
+            "consume them where they were written",
+            *(len(topics), shown),
+        )
 
 
 def check_name(topic: str, queue_id: int) -> None:
