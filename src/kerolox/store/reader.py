@@ -35,8 +35,8 @@ class Reader:
     def __init__(
         self, commit_log: CommitLog, queues: Queues, index: KeyIndex | None, config: StoreConfig | None = None
     ) -> None:
-        self.records = Records(commit_log)
         self._config = config or StoreConfig()
+        self.records = Records(commit_log, body_size_max=self._config.max_message_size)
         self._queues = queues
         self._index = index
         self.bounds = bounds_of(self._config)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from pathlib import Path
 
 import pytest
 
-from kerolox.message.record import MAGIC_V2, size_and_magic
+from kerolox.message.message import Message
+from kerolox.message.record import MAGIC_V1, MAGIC_V2, encode, size_and_magic
 from kerolox.runtime.files import RealDisk
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.log.records import Gathered, Records, cut_records
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk
@@ -81,6 +84,55 @@ def test_records_of_long_topics_are_found_alone_and_among_others() -> None:
     assert gathered(store, [long])[0].count == 1
     assert gathered(store, [long, short])[0].count == 2
     assert Records(store.log).store_time(long[0]) == Records(store.log).store_time(short[0])
+
+
+def head_at(offset: int, size: int, magic: int = MAGIC_V1) -> bytes:
+    """What a record at this offset begins with."""
+    return struct.pack(">II20xq", size, magic, offset)
+
+
+@pytest.mark.parametrize("what", ["nothing", "another magic", "another place", "a size that none has", "no size"])
+def test_where_no_record_begins_a_stranger_makes_nobody_read_much(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    size = 32 * 1024 * 1024
+    store = opened(SimulatedDisk(), config(mapped_file_size_commit_log=64 * 1024 * 1024))
+    at = 91 + 6 - 9
+    head = {
+        "nothing": size.to_bytes(4) + bytes(40),
+        "another magic": head_at(at, size - 1, 7),
+        "another place": head_at(at + 1, size - 1),
+        "a size that none has": head_at(at, size),
+        "no size": head_at(at, 3),
+    }[what]
+    put(store, draft(head + bytes(100)))
+    put(store, draft())
+    assert store.log.read(at, len(head)) == head
+    read, sizes = store.log.read, list[int]()
+
+    def noted(offset: int, size: int) -> bytes:
+        sizes.append(size)
+        return read(offset, size)
+
+    monkeypatch.setattr(store.log, "read", noted)
+
+    assert store.reader.record_at(at) is None
+    assert max(sizes) < 100
+
+
+def test_a_record_is_looked_up_if_it_is_as_large_as_the_configuration_allows() -> None:
+    size = 17 * 1024 * 1024
+    small, large = (
+        opened(SimulatedDisk(), config(mapped_file_size_commit_log=64 * 1024 * 1024, max_message_size=size_max))
+        for size_max in (4 * 1024 * 1024, size)
+    )
+    for store in (small, large):
+        (place,) = put(store, Draft("t", 0, encode(Message("t", bytes(size)), size)))
+
+        found = store.reader.record_at(place.physical_offset)
+
+        assert (found is not None) is (store is large)
+        # Whoever knows the size from a queue is believed.
+        assert store.reader.record_at(place.physical_offset, place.end_offset) is not None
+        assert store.reader.get("t", 0, 0).count == 1
 
 
 def test_on_a_real_disk_records_are_shown_where_they_lie(tmp_path: Path) -> None:

@@ -193,11 +193,11 @@ def test_an_entry_with_an_absurd_size_is_not_read(disk: SimulatedDisk, monkeypat
     monkeypatch.setattr(store.log, "read", counted)
 
     assert store.reader.get("t", 0, 0, count_max=1).size == 3 << 20
-    assert reads == [4, 3 << 20]
+    assert reads == [36, 3 << 20]
     assert store.reader.get("t", 0, 1).status is GetStatus.MESSAGE_WAS_REMOVING
-    assert reads == [4, 3 << 20, 4]
+    assert reads == [36, 3 << 20, 36]
     assert store.reader.record_at(100, 2 << 20) is None
-    assert reads == [4, 3 << 20, 4, 4]
+    assert reads == [36, 3 << 20, 36, 36]
 
 
 def test_where_a_queue_has_no_file_reading_goes_on_in_the_next(disk: SimulatedDisk) -> None:

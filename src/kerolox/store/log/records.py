@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from kerolox.message.record import HOSTS_AT, MAGIC_V1, MAGIC_V2
+from kerolox.message.record import HOSTS_AT, MAGIC_V1, MAGIC_V2, PROPERTIES_SIZE_MAX
 from kerolox.store.errors import StoreError
 from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.scan import Damage
@@ -22,6 +22,10 @@ _TIMED_HEAD_SIZE = 76
 # Records so far from each other are still read at once, since a read costs more than such a gap.
 _GAP_MAX = 4096
 _SPAN_MAX = 1024 * 1024
+# Larger bodies come in no frame, unless the configuration says so.
+_BODY_SIZE_MAX = 16 * 1024 * 1024
+# Of what a record has beside its body: head, topic and properties.
+_REST_SIZE_MAX = PROPERTIES_SIZE_MAX + 1024
 
 Run = bytes | memoryview
 
@@ -40,8 +44,10 @@ class Gathered(msgspec.Struct):
 class Records:
     """Plain functions; StoreError where the disk does not give what it should."""
 
-    def __init__(self, commit_log: CommitLog) -> None:
+    def __init__(self, commit_log: CommitLog, *, body_size_max: int = 0) -> None:
         self._log = commit_log
+        # What a body may contain looks like the head of any record; one that nobody could send is none.
+        self._looked_up_size_max = max(body_size_max, _BODY_SIZE_MAX) + _REST_SIZE_MAX
         # Ranges of the log that hold no record; nothing of them is served.
         self.damages: list[Damage] = []
 
@@ -60,14 +66,26 @@ class Records:
 
     def at(self, physical_offset: int, size: int) -> bytes | None:
         """Returns the bytes of a record, or None if the log no longer has it, or never had, or it is damaged."""
-        if size > _SPAN_MAX and self.size_at(physical_offset) != size:
+        if size > _SPAN_MAX and self._said_size(physical_offset) != size:
             return None
         record = self.read(physical_offset, size)
         return record if self._is_record(record, 0, physical_offset, size) else None
 
     def size_at(self, physical_offset: int) -> int:
-        """Returns the size that the record at an offset says it has; 0 if there is none."""
-        return int.from_bytes(self.read(physical_offset, 4))
+        """Returns the size that the record at an offset says it has; 0 if there is none.
+
+        The offset may be any that a stranger has thought of: little is read, and no size is believed that none has.
+        """
+        size = self._said_size(physical_offset)
+        return size if size <= self._looked_up_size_max else 0
+
+    def _said_size(self, physical_offset: int) -> int:
+        head = self.read(physical_offset, _HEAD_SIZE)
+        if len(head) < _HEAD_SIZE:
+            return 0
+        size, magic, said_offset = _unpack_head(head)
+        is_record = magic in _MAGICS and said_offset == physical_offset and _HEAD_SIZE <= size <= self.size_max
+        return int(size) if is_record else 0
 
     def store_time(self, physical_offset: int) -> int | None:
         """Returns when the record at an offset was stored, or None if there is none."""
@@ -96,7 +114,7 @@ class Records:
             last = first + 1
             if last < count and 0 <= places[last][0] - end <= _GAP_MAX:
                 end, last = self._span(places, first)
-            is_doubtful = end - start > _SPAN_MAX and self.size_at(start) != end - start
+            is_doubtful = end - start > _SPAN_MAX and self._said_size(start) != end - start
             data = b"" if is_doubtful else self.read(start, end - start)
             self._cut(found, data, start, places[first:last], wants)
             first = last
