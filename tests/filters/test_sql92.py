@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any, SupportsIndex
 
 import pytest
 from hypothesis import given
@@ -112,6 +113,34 @@ def test_long_lists_and_many_parentheses_are_no_problem() -> None:
     assert listed.matches(b"a\x01777\x02")
     assert not listed.matches(b"a\x01x\x02")
     assert nested.matches(b"a\x015\x02")
+
+
+class Counted(bytes):
+    """Properties that count how often they are looked through."""
+
+    looks = 0
+
+    def rpartition(self, separator: Any, /) -> tuple[bytes, bytes, bytes]:
+        self.looks += 1
+        return super().rpartition(separator)
+
+    def split(self, separator: Any = None, maxsplit: SupportsIndex = -1) -> list[bytes]:
+        self.looks += 1
+        return super().split(separator, maxsplit)
+
+
+@pytest.mark.parametrize("word", ["OR", "AND"])
+def test_however_many_terms_there_are_properties_are_looked_through_once(word: str) -> None:
+    """They may have 32 KiB, and an expression hundreds of terms."""
+    every = compile_expression(f" {word} ".join(f"p{number} = {number}" for number in range(250)))
+    one = Counted(properties.to_bytes({f"p{number}": str(number + (word == "OR")) for number in range(250)}))
+
+    assert every.matches(one) is (word == "AND")
+
+    assert one.looks == 1
+    few = Counted(one)
+    assert compile_expression("p1 = 1").matches(few) is (word == "AND")
+    assert few.looks == 1
 
 
 names = st.sampled_from(["a", "b", "c"])

@@ -38,6 +38,14 @@ def test_doubles_are_read_in_all_forms_of_java(text: bytes, number: float) -> No
     assert read_double(text) == number
 
 
+def test_a_double_has_an_end() -> None:
+    """A property may have 32 KiB, and each of hundreds of comparisons would read it again."""
+    assert read_double(b"0" * 1023 + b"7") == 7
+
+    with pytest.raises(EvaluationError, match="a text of 1025 bytes is no number, which has at most 1024"):
+        read_double(b"0" * 1024 + b"7")
+
+
 @pytest.mark.parametrize("text", [b"", b"inf", b"nan", b"infinity", b"1_0.0", b"0x10", b"1e", b"\xd9\xa3"])
 def test_forms_of_python_are_no_doubles(text: bytes) -> None:
     with pytest.raises(EvaluationError):

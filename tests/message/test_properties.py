@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kerolox.message import names, properties
 from kerolox.message.errors import MessageIllegal
-from kerolox.message.properties import find, join, mark, parse, put, remove, replace, to_bytes
+from kerolox.message.properties import by_mark, find, join, mark, parse, put, remove, replace, to_bytes
 from tests.message.examples import mappings
 
 # Whatever comes, made of few characters so that names and separators meet in every way.
@@ -64,6 +64,7 @@ def test_a_value_may_hold_what_parts_name_and_value() -> None:
 @given(anything, st.sampled_from(["a", "b", "ab", "é", "aa"]))
 def test_finding_one_agrees_with_parsing_all(data: bytes, name: str) -> None:
     assert find(data, mark(name)).decode() == parse(data).get(name, "")
+    assert by_mark(data).get(mark(name), b"") == find(data, mark(name))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Parts of an expression: each becomes a function of a message's properties, unless it makes no sense."""
+"""Parts of an expression: each becomes a function of what a message's properties are, unless it makes no sense."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -10,9 +10,10 @@ from lark import Token
 
 from kerolox.filters.errors import ExpressionError
 from kerolox.filters.values import Long, Value, compare, order_doubles, read_double, read_int, read_long, read_true
-from kerolox.message.properties import find
 
-Evaluate: TypeAlias = Callable[[bytes], Any]
+# Returns the value of a message's property by its marked name; empty or None if it has none.
+Find: TypeAlias = Callable[[bytes], bytes | None]
+Evaluate: TypeAlias = Callable[[Find], Any]
 
 # Bounds that Java does not have: of what one message may cost.
 DEPTH_MAX: Final = 64
@@ -70,7 +71,7 @@ def as_condition(node: Node) -> Node:
     if node.kind is not Kind.PROPERTY:
         raise Misplaced(node, "is neither true nor false")
     marked = node.marked
-    return condition(lambda properties: False if find(properties, marked) else None, node)
+    return condition(lambda find: False if find(marked) else None, node)
 
 
 def unquoted(token: Token) -> bytes:
@@ -87,7 +88,7 @@ def end_of(token: Token) -> int:
 
 
 def constant(token: Token, value: Value) -> Node:
-    return Node(Kind.CONSTANT, lambda properties: value, start_of(token), end_of(token), value)
+    return Node(Kind.CONSTANT, lambda find: value, start_of(token), end_of(token), value)
 
 
 def condition(evaluate: Evaluate, *nodes: Node) -> Node:
@@ -107,8 +108,8 @@ def combined(kind: Kind, evaluate: Evaluate, nodes: Sequence[Node]) -> Node:
 def negation(node: Node) -> Node:
     inner = node.evaluate
 
-    def evaluate(properties: bytes) -> bool | None:
-        value = inner(properties)
+    def evaluate(find: Find) -> bool | None:
+        value = inner(find)
         return None if value is None else not value
 
     return condition(evaluate, node)
@@ -117,10 +118,10 @@ def negation(node: Node) -> Node:
 def all_of(nodes: list[Node]) -> Node:
     parts = tuple(node.evaluate for node in nodes)
 
-    def evaluate(properties: bytes) -> bool | None:
+    def evaluate(find: Find) -> bool | None:
         result: bool | None = True
         for part in parts:
-            value = part(properties)
+            value = part(find)
             if value is False:
                 return False
             if value is None:
@@ -133,10 +134,10 @@ def all_of(nodes: list[Node]) -> Node:
 def any_of(nodes: list[Node]) -> Node:
     parts = tuple(node.evaluate for node in nodes)
 
-    def evaluate(properties: bytes) -> bool | None:
+    def evaluate(find: Find) -> bool | None:
         result: bool | None = False
         for part in parts:
-            value = part(properties)
+            value = part(find)
             if value:
                 return True
             if value is None:
@@ -149,12 +150,12 @@ def any_of(nodes: list[Node]) -> Node:
 def searching(node: Node, token: Token, is_found: Callable[[bytes, bytes], bool], *, is_wanted: bool) -> Node:
     text, inner = unquoted(token), node.evaluate
 
-    def evaluate(properties: bytes) -> bool:
-        value = inner(properties)
+    def evaluate(find: Find) -> bool:
+        value = inner(find)
         return isinstance(value, bytes) and is_found(value, text) is is_wanted
 
     # An empty text is found nowhere, and not missed either.
-    return condition(evaluate if text else lambda properties: False, node)
+    return condition(evaluate if text else lambda find: False, node)
 
 
 # Comparing
@@ -174,8 +175,8 @@ def equality(left: Node, right: Node) -> Evaluate:
         return fast
     of_left, of_right = left.evaluate, right.evaluate
 
-    def evaluate(properties: bytes) -> bool | None:
-        one, other = of_left(properties), of_right(properties)
+    def evaluate(find: Find) -> bool | None:
+        one, other = of_left(find), of_right(find)
         if one is None:
             return True if other is None else None
         return other is not None and compare(one, other) == 0
@@ -192,11 +193,11 @@ def ordering(left: Node, right: Node, holds: Callable[[Any, Any], bool]) -> Node
         return condition(fast, left, right)
     of_left, of_right = left.evaluate, right.evaluate
 
-    def evaluate(properties: bytes) -> bool | None:
-        one = of_left(properties)
+    def evaluate(find: Find) -> bool | None:
+        one = of_left(find)
         if one is None:
             return None
-        other = of_right(properties)
+        other = of_right(find)
         if other is None:
             return None
         if isinstance(one, bytes) and isinstance(other, bytes):
@@ -219,12 +220,12 @@ def _with_constant(left: Node, right: Node, holds: Callable[[Any, Any], bool]) -
         return None
     read = _reader(constant)
 
-    def evaluate(properties: bytes) -> bool | None:
-        text = find(properties, marked)
+    def evaluate(find: Find) -> bool | None:
+        text = find(marked)
         return holds(read(text), constant) if text else None
 
-    def equals(properties: bytes) -> bool | None:
-        text = find(properties, marked)
+    def equals(find: Find) -> bool | None:
+        text = find(marked)
         return text == constant if text else None
 
     return equals if isinstance(constant, bytes) else evaluate

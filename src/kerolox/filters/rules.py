@@ -6,6 +6,7 @@ from typing import Final
 from lark import Token, Transformer, v_args
 
 from kerolox.filters.nodes import (
+    Find,
     Kind,
     Misplaced,
     Node,
@@ -24,7 +25,7 @@ from kerolox.filters.nodes import (
     unquoted,
 )
 from kerolox.filters.values import Long, Value, compare
-from kerolox.message.properties import find, mark
+from kerolox.message.properties import mark
 
 _DOUBLE_MAX: Final = 1.7976931348623157e308
 
@@ -67,8 +68,8 @@ class Rules(Transformer[Token, Node]):
     def name(self, token: Token) -> Node:
         marked = mark(token)
 
-        def evaluate(properties: bytes) -> Value:
-            return find(properties, marked) or None
+        def evaluate(find: Find) -> Value:
+            return find(marked) or None
 
         return Node(Kind.PROPERTY, evaluate, start_of(token), end_of(token), marked=marked)
 
@@ -76,12 +77,12 @@ class Rules(Transformer[Token, Node]):
         value = node.value
         if isinstance(value, int | float) and not isinstance(value, bool):
             negative = type(value)(-value)
-            return Node(Kind.NEGATED, lambda properties: negative, node.start, node.end, negative, depth=node.depth)
+            return Node(Kind.NEGATED, lambda find: negative, node.start, node.end, negative, depth=node.depth)
         inner = node.evaluate
 
-        def evaluate(properties: bytes) -> Value:
+        def evaluate(find: Find) -> Value:
             # Only constants are numbers. What else there is becomes unknown, or fails.
-            inner(properties)
+            inner(find)
             return None
 
         return combined(Kind.NEGATED, evaluate, [node])
@@ -108,11 +109,11 @@ class Rules(Transformer[Token, Node]):
 
     def is_null(self, node: Node, _: Token) -> Node:
         inner = node.evaluate
-        return condition(lambda properties: inner(properties) is None, node)
+        return condition(lambda find: inner(find) is None, node)
 
     def is_not_null(self, node: Node, _: Token) -> Node:
         inner = node.evaluate
-        return condition(lambda properties: inner(properties) is not None, node)
+        return condition(lambda find: inner(find) is not None, node)
 
     def greater(self, left: Node, right: Node) -> Node:
         return ordering(left, right, operator.gt)
@@ -140,8 +141,8 @@ class Rules(Transformer[Token, Node]):
             raise Misplaced(node, "is no property, which IN needs")
         marked, wanted = node.marked, frozenset(map(unquoted, texts))
 
-        def evaluate(properties: bytes) -> bool | None:
-            value = find(properties, marked)
+        def evaluate(find: Find) -> bool | None:
+            value = find(marked)
             return value in wanted if value else None
 
         return condition(evaluate, node)

@@ -1,13 +1,14 @@
 """Compiles an SQL92 expression into a function that says whether a message is wanted."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from kerolox.filters.errors import EvaluationError, ExpressionError
+from kerolox.message.properties import by_mark, find
 
 if TYPE_CHECKING:
-    from kerolox.filters.nodes import Evaluate
+    from kerolox.filters.nodes import Find, Node
 
 SQL92: Final = "SQL92"
 
@@ -15,6 +16,8 @@ SQL92: Final = "SQL92"
 SIZE_MAX: Final = 32 * 1024
 TOKENS_MAX: Final = 2048
 _CACHED_MAX: Final = 256
+# So many properties and constants are looked for one by one; for more of them the properties are taken apart first.
+_FEW_TERMS: Final = 8
 _SHOWN_MAX: Final = 40
 
 
@@ -23,17 +26,19 @@ class Expression:
     """A compiled expression; properties are given as a record has them."""
 
     text: str
-    _evaluate: "Evaluate"
+    _node: "Node"
 
     def evaluate(self, properties: bytes) -> bool | None:
         """Returns True, False, or None for unknown; EvaluationError if a property cannot be compared as it is."""
-        result: bool | None = self._evaluate(properties)
+        node = self._node
+        look: Find = partial(find, properties) if node.terms <= _FEW_TERMS else by_mark(properties).get
+        result: bool | None = node.evaluate(look)
         return result
 
     def matches(self, properties: bytes) -> bool:
         """Whether the expression is true; neither what is unknown nor what fails is."""
         try:
-            return self._evaluate(properties) is True
+            return self.evaluate(properties) is True
         except EvaluationError:
             return False
 
@@ -60,7 +65,7 @@ def _compiled(text: str) -> Expression | str:
         return str(error)
 
 
-def _parse(text: str) -> "Evaluate":
+def _parse(text: str) -> "Node":
     # A broker without such consumers, which is nearly every one, should not carry the parser.
     from lark import UnexpectedCharacters, UnexpectedToken
 
@@ -89,7 +94,7 @@ def _parse(text: str) -> "Evaluate":
         expected = sorted({SHOWN.get(name, name.strip("_")) for name in accepted})
         raise ExpressionError(f"{place(text, at)}: found {found}, expected one of {' '.join(expected)}") from error
     assert isinstance(node, Node)
-    return node.evaluate
+    return node
 
 
 def place(text: str, at: int) -> str:

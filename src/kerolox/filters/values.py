@@ -19,6 +19,8 @@ _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
 _LONG_DIGITS: Final = 19
 _SURELY_INT_DIGITS: Final = 9
+# A bound that Java does not have: what is longer takes long to read, and each comparison would read it again.
+_DOUBLE_SIZE_MAX: Final = 1024
 
 _BLANKS = bytes(range(33))
 _DECIMAL = re.compile(rb"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
@@ -48,6 +50,8 @@ def read_long(text: bytes) -> int:
 
 def read_double(text: bytes) -> float:
     """Returns what Double.valueOf does, blanks, suffixes and hexadecimals included; else EvaluationError."""
+    if len(text) > _DOUBLE_SIZE_MAX:
+        raise EvaluationError(f"a text of {len(text)} bytes is no number, which has at most {_DOUBLE_SIZE_MAX}")
     text = text.strip(_BLANKS)
     if found := _DECIMAL.fullmatch(text):
         return float(found[1])

@@ -53,6 +53,16 @@ def find(data: bytes, marked: bytes) -> bytes:
     return _find_before(data, marked, len(before))
 
 
+def by_mark(data: bytes) -> dict[bytes, bytes]:
+    """Returns all values by what `find` looks for, and what it finds: worth its while if many are looked for."""
+    found: dict[bytes, bytes] = {}
+    for part in data.split(b"\x02"):
+        start = part.find(b"\x01") + 1
+        if 0 < start < len(part):
+            found[part[:start]] = part[start:]
+    return found
+
+
 def outline(data: bytes) -> dict[bytes, bytes]:
     """Returns the last property with each beginning, by the first four bytes of its name: one look for many names.
 

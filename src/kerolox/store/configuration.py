@@ -80,6 +80,8 @@ class StoreConfig(Properties):
     access_message_in_memory_max_ratio: int = 40
     # In bytes of a consume queue: so much of it is looked through for messages that match.
     max_filter_message_size: int = 16000
+    # A bound of our own: for so many milliseconds one pull judges messages by what is in them.
+    pull_look_millis_max: int = 50
     # A replica leaves offsets that it does not know of alone, unless this is set.
     offset_check_in_slave: bool = False
 

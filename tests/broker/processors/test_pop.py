@@ -4,6 +4,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from kerolox.errors import AnswerError, RemotingError, SystemBusy, SystemFailure
 from kerolox.message.errors import MessageIllegal
 from kerolox.remoting.client import Client
 from kerolox.runtime.clock import ManualClock
+from kerolox.store.queue.pull import Got
 from kerolox.wire.bodies.pop import BatchAck, BatchAcks
 from kerolox.wire.headers.pop import (
     BatchAckMessage,
@@ -675,3 +677,30 @@ async def test_an_expression_chooses_what_is_popped(tmp_path: Path) -> None:
             await broker.send("orders", price.encode(), price=price)
 
         assert await Popper(broker, clock).bodies("orders", exp="price > 4", exp_type="SQL92") == [b"5", b"9"]
+
+
+async def test_queues_that_take_long_to_look_through_are_looked_at_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock, enablePropertyFilter="true", pullLookMillisMax="0") as broker:
+        for queue_id in range(4):
+            await broker.send("orders", b"%d" % queue_id, queue_id, price=str(queue_id))
+        parts = broker.broker.pop
+        get, looked = broker.broker.store.reader.get, list[int]()
+
+        def noted(topic: str, queue_id: int, *args: Any, **fields: Any) -> Got:
+            looked.append(queue_id)
+            return get(topic, queue_id, *args, **fields)
+
+        monkeypatch.setattr(broker.broker.store.reader, "get", noted)
+        monkeypatch.setattr(parts.taking, "random", lambda number: 50)
+        selection = broker.broker.selector.of_request(GROUP, "orders", "price > 100", "SQL92")
+
+        taken = parts.taking.take(popping("orders"), selection)
+
+        assert looked == [2]
+        assert (taken.count, taken.rest, taken.is_cut_short) == (0, 3, True)
+        # Who waits gets what is in the last of them; each turn looks through one that has something.
+        wanted = await Popper(broker, clock).bodies("orders", exp="price = 1", exp_type="SQL92", poll_time=60_000)
+        assert (wanted, looked) == ([b"1"], [2, 2, 3, 2, 3, 0, 2, 3, 0, 1])

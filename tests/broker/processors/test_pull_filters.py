@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kerolox.broker.errors import FilterDataNotFound, SubscriptionNotLatest, SubscriptionParseFailed
@@ -14,7 +15,7 @@ from kerolox.wire.bodies.clients import ConsumerData, HeartbeatData, Subscriptio
 from kerolox.wire.headers.clients import HeartBeat, UnregisterClient
 from kerolox.wire.headers.messages import Pulled
 from kerolox.wire.reply import Reply
-from tests.broker.brokers import BrokerFixture, running
+from tests.broker.brokers import BrokerFixture, pulling, running
 
 SQL92 = "SQL92"
 SUSPEND = 0x2
@@ -49,6 +50,15 @@ async def pull(broker: BrokerFixture, queue_offset: int = 0, **fields: object) -
     return await broker.pull("orders", queue_offset, **(given | fields))
 
 
+async def ask_waiting(broker: BrokerFixture, queue_offset: int) -> Reply[Pulled]:
+    """Pulls by what the heartbeat said, and waits if there is nothing more."""
+    fields = {"sys_flag": SUSPEND, "suspend_timeout_millis": 60_000, "subscription": None, "sub_version": 1}
+    connection = await broker.client.connection(broker.broker.address)
+    answer = await connection.ask(pulling("orders", 0, queue_offset, **fields), timeout_seconds=10)
+    assert answer.ext is not None
+    return Reply(Pulled.decode(answer.ext), answer.body, answer.code, answer.remark)
+
+
 async def send_three(broker: BrokerFixture) -> None:
     for number in (1, 5, 9):
         await broker.send("orders", b"%d" % number, a=str(number), TAGS="TagA")
@@ -78,6 +88,30 @@ async def test_where_nothing_matches_the_consumer_goes_on_behind_it(broker: Brok
         await pull(broker)
 
     assert raised.value.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+
+
+async def test_a_look_that_takes_long_is_answered_with_where_to_go_on_and_only_the_end_is_waited_at(
+    broker: BrokerFixture,
+) -> None:
+    reader = broker.broker.store.reader
+    reader.bounds = msgspec.structs.replace(reader.bounds, look_seconds=0)
+    for number in range(70):
+        await broker.send("orders", b"%d" % number, a="1")
+    await subscribe(broker, "a > 3")
+    answers: list[tuple[int, int]] = []
+    offset = 0
+    while offset < 70:
+        reply = await ask_waiting(broker, offset)
+        offset = reply.fields.next_begin_offset
+        answers.append((reply.code, offset))
+
+    waiting = asyncio.create_task(ask_waiting(broker, offset))
+    await broker.until_waiting("orders")
+    await broker.send("orders", b"wanted", a="5")
+
+    # As many as are asked for are judged before it is seen how long that took.
+    assert answers == [(ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset) for next_offset in (32, 64, 70)]
+    assert bodies(await waiting) == [b"wanted"]
 
 
 async def test_a_newer_expression_holds_from_its_heartbeat_on(broker: BrokerFixture) -> None:

@@ -14,6 +14,7 @@ from kerolox.message.peek import peek
 from kerolox.message.tags import tags_code
 from kerolox.runtime.files import RealDisk
 from kerolox.store.log.scan import Damage
+from kerolox.store.queue import pull
 from kerolox.store.queue.pull import PULL_SIZE_MAX, PullBounds, bounds_of
 from kerolox.store.reader import GetStatus, Got
 from kerolox.store.store import Store
@@ -144,6 +145,48 @@ def test_a_record_filter_sees_whole_records_and_the_pull_goes_on_until_it_is_ful
     assert got.next_offset == 22
     nothing = store.reader.get("orders", 0, 0, wants=lambda _: False)
     assert (nothing.status, nothing.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 100)
+
+
+@pytest.mark.parametrize(("size", "at_once"), [(1000, 32), (20_000, 4), (70_000, 1)])
+def test_a_look_that_takes_long_ends_and_the_next_goes_on(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch, size: int, at_once: int
+) -> None:
+    """Others wait meanwhile; and what is judged together before time is looked at has a bound, too."""
+    store = big_store(disk, pull_look_millis_max=50)
+    drafts = [draft_of_size(size) for _ in range(200)]
+    put(store, *drafts)
+    now = 0.0
+    judged: list[bytes] = []
+
+    def wants(record: bytes) -> bool:
+        nonlocal now
+        now += 0.030
+        judged.append(record)
+        return len(judged) == 150
+
+    monkeypatch.setattr(pull, "perf_counter", lambda: now)
+
+    offset, statuses = 0, []
+    while offset < 150:
+        before = len(judged)
+        got = store.reader.get("t", 0, offset, count_max=4096, wants=wants)
+        assert 0 < len(judged) - before <= max(at_once, 2)
+        assert got.next_offset == len(judged)
+        offset = got.next_offset
+        statuses.append(got.status)
+
+    assert statuses == [GetStatus.NO_MATCHED_MESSAGE] * (len(statuses) - 1) + [GetStatus.FOUND]
+    assert got.count == 1
+
+
+def test_a_look_that_is_quick_goes_as_far_as_ever(disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = big_store(disk)
+    put(store, *[draft_of_size(1000) for _ in range(900)])
+    monkeypatch.setattr(pull, "perf_counter", lambda: 0.0)
+
+    got = store.reader.get("t", 0, 0, wants=lambda _: False)
+
+    assert (got.status, got.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 800)
 
 
 def test_fillers_count_as_messages_that_were_removed(disk: SimulatedDisk) -> None:

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
+from time import perf_counter
 
 import msgspec
 
@@ -89,7 +91,7 @@ class Taken:
     size: int = 0
     # How many messages there are that were not taken.
     rest: int = 0
-    # Not all of a queue was looked at: what was, did not match.
+    # Not all of the queues was looked at: what was, did not match.
     is_cut_short: bool = False
     # When a queue that is popped in order may give something again.
     visible_time: int = 0
@@ -141,8 +143,16 @@ class Taking:
         # It is kept until the queue is popped again.
         check_name("attempt id", request.attempt_id)
         taken = Taken(self._clock.millis())
+        # As long as one pull may look: what is left of a queue, and the next queues, are looked at in another turn.
+        deadline = inf if selection[1] is None else perf_counter() + self._store.reader.bounds.look_seconds
+        is_late = False
         for topic, queue_id in walk.next_part():
             if request.order and topic.startswith(RETRY_PREFIX):
+                continue
+            rest = self.rest(topic, request.consumer_group, queue_id) if deadline < inf else 0
+            if is_late:
+                taken.rest += rest
+                taken.is_cut_short |= rest > 0
                 continue
             try:
                 self._take(taken, request, topic, queue_id, selection)
@@ -151,6 +161,7 @@ class Taking:
                 if not taken.parts:
                     raise
                 break
+            is_late = rest > 0 and perf_counter() >= deadline
         return taken
 
     def _places(self, request: PopMessage) -> Iterator[tuple[str, int]]:

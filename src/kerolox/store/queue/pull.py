@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import accumulate, chain, takewhile
+from time import perf_counter
 
 import msgspec
 
@@ -22,6 +23,9 @@ _PULL_SIZE_MIN = 100
 _LOOKED_THROUGH_MAX = 4096
 # Up to so many are unpacked in one go; consumers ask for no more, unless they are told to.
 _FEW = 64
+# After so many bytes of records that had to be judged it is seen how long that took. What takes long are properties,
+# and a record that has many is large.
+_JUDGED_AT_ONCE = 64 * 1024
 
 # Judges a message by its tags code, None if that is not known, and by what else the queue has of it.
 Matches = Callable[[int | None, ExtUnit | None], bool]
@@ -77,6 +81,8 @@ class PullBounds(msgspec.Struct, frozen=True):
     memory_size: int = 2**62
     # So many entries are looked through for messages that match.
     entries_max: int = 800
+    # For so long at the most, if their records have to be judged.
+    look_seconds: float = 0.05
 
 
 def bounds_of(config: StoreConfig, physical_memory: int | None = None) -> PullBounds:
@@ -88,13 +94,15 @@ def bounds_of(config: StoreConfig, physical_memory: int | None = None) -> PullBo
         (config.max_transfer_count_on_message_in_disk, config.max_transfer_bytes_on_message_in_disk),
         int(physical_memory * (config.access_message_in_memory_max_ratio / 100)),
         -(-config.max_filter_message_size // ENTRY_SIZE),
+        config.pull_look_millis_max / 1000,
     )
 
 
 def bulk_bounds_of(config: StoreConfig) -> PullBounds:
     """Returns what it allows to those who ask for more than consumers do."""
     bulk = config.bulk_pull_count_max, config.bulk_pull_bytes_max
-    return PullBounds(bulk, bulk, entries_max=-(-config.max_filter_message_size // ENTRY_SIZE))
+    entries_max = -(-config.max_filter_message_size // ENTRY_SIZE)
+    return PullBounds(bulk, bulk, entries_max=entries_max, look_seconds=config.pull_look_millis_max / 1000)
 
 
 def pull(
@@ -128,14 +136,20 @@ def pull(
     count = size = 0
     next_offset, last = queue_offset, 0
     missing_offset = refused_offset = -1
+    # Of those that are to be judged together.
+    unjudged = 0
+    deadline = perf_counter() + bounds.look_seconds
     for physical_offset, length, tags_code in _entries(queue, queue_offset, entries_max, step):
         if count:
             most, most_bytes = in_memory if physical_offset >= on_disk_before else on_disk
-            if count >= most or size + length > most_bytes:
+            if count >= most or size + length > most_bytes or (wants is not None and unjudged >= _JUDGED_AT_ONCE):
                 records.gather(found, places, wants)
-                places, count, size = [], found.count, found.size
+                places, count, size, unjudged = [], found.count, found.size, 0
                 # If some were not there, there is room again.
                 if count and (count >= most or size + length > most_bytes):
+                    break
+                if wants is not None and perf_counter() >= deadline:
+                    # Whoever asks again goes on from here, and meanwhile others have their turn.
                     break
         next_offset += 1
         last = physical_offset
@@ -154,6 +168,7 @@ def pull(
         places.append((physical_offset, length))
         count += 1
         size += length
+        unjudged += length
     records.gather(found, places, wants)
     suggests_slave = end - last > bounds.memory_size
     if found.count:
