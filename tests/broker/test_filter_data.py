@@ -1,19 +1,25 @@
 """Expressions of consumers: which version holds, when they die, and what of them is in the file."""
 
 import shutil
+import threading
+import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from kerolox.broker import filter_data
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.filter_data import ConsumerFilters
 from kerolox.filters.errors import ExpressionError
+from kerolox.filters.sql92 import compile_expression
 from kerolox.message.message import Message
 from kerolox.message.peek import peek
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import encode
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import RealDisk
+from kerolox.store import tables
 from kerolox.wire.bodies.clients import SubscriptionData
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -26,7 +32,7 @@ def wanting(text: str, version: int = 1, topic: str = "orders", kind: str | None
 
 def table(directory: Path, clock: ManualClock, **changes: str) -> ConsumerFilters:
     config = BrokerConfig()
-    config.update(changes)
+    config.update({"enablePropertyFilter": "true"} | changes)
     made = ConsumerFilters(config, RealDisk(), directory, clock)
     made.load()
     return made
@@ -190,6 +196,82 @@ def test_one_heartbeat_compiles_only_so_many(filters: ConsumerFilters) -> None:
     # The next one finds those and goes on.
     filters.subscribe("group", many)
     assert len(filters) == 16
+
+
+def test_while_expressions_are_not_enabled_none_is_compiled_or_kept(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filters = table(tmp_path / "config", clock, enablePropertyFilter="false")
+    compiled: list[str] = []
+    monkeypatch.setattr(filter_data, "compile_expression", compiled.append)
+
+    filters.subscribe("group", [wanting("a > 1"), wanting("b > 1", topic="others")])
+
+    assert (held(filters), compiled) == ({}, [])
+
+
+async def test_what_is_known_of_a_group_stays_while_expressions_are_not_enabled(
+    tmp_path: Path, filters: ConsumerFilters, clock: ManualClock
+) -> None:
+    filters.subscribe("group", [wanting("a > 1", 5)])
+    await filters.file.save()
+
+    again = table(tmp_path / "config", clock, enablePropertyFilter="false")
+    again.subscribe("group", [wanting("a > 2", 6)])
+
+    assert held(again) == {("orders", "group"): ("a > 1", 5, True)}
+
+
+def test_all_expressions_together_have_an_end(tmp_path: Path, clock: ManualClock) -> None:
+    small, large = "a > 1", " OR ".join(f"a = {number}" for number in range(200))
+    filters = table(tmp_path / "config", clock, expressionBytesMax="250000")
+
+    filters.register("first", wanting(large))
+    with pytest.raises(ExpressionError, match=r"take 1\d{5} bytes, at most 250000 allowed, and this one"):
+        filters.register("second", wanting(large))
+    filters.register("third", wanting(small))
+    # One that is replaced makes room.
+    filters.register("first", wanting(small, 2))
+    filters.register("second", wanting(large))
+
+    assert [known.group for known in filters] == ["third", "first", "second"]
+    assert filters.size == sum(known.expression.size for known in filters)
+
+
+@pytest.mark.parametrize("kind", ["comparisons", "a list"])
+def test_an_expression_takes_about_as_much_memory_as_it_says(kind: str) -> None:
+    listed = ",".join(f"'{number}'" for number in range(900))
+    compared = " OR ".join(f"p{number} > {number}" for number in range(250))
+    texts = [f"p{index} IN ({listed})" if kind == "a list" else f"{compared} OR q = {index}" for index in range(4)]
+    compile_expression("a = 1 OR b > 2")
+    tracemalloc.start()
+    try:
+        made = [compile_expression(text) for text in texts]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    said = sum(expression.size for expression in made)
+    assert said / 2 < taken < said * 1.5
+
+
+async def test_the_file_is_encoded_where_it_keeps_nobody_waiting(
+    filters: ConsumerFilters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    pretty = tables.pretty
+
+    def noted(value: object, unknown: Mapping[str, object]) -> bytes:
+        threads.append(threading.get_ident())
+        return pretty(value, unknown)
+
+    monkeypatch.setattr(tables, "pretty", noted)
+    filters.subscribe("group", [wanting("a > 1")])
+
+    await filters.file.save()
+
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 def test_the_bit_map_of_a_message_has_the_bits_of_those_who_want_it(filters: ConsumerFilters) -> None:

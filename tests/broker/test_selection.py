@@ -9,6 +9,7 @@ from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.errors import FilterDataNotFound, FilterDataNotLatest, SubscriptionParseFailed
 from kerolox.broker.filter_data import ConsumerFilters
 from kerolox.broker.selection import EVERYTHING, Selector
+from kerolox.errors import SystemFailure
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import encode
@@ -92,6 +93,23 @@ def test_who_has_a_newer_version_than_anybody_registered_must_wait(tmp_path: Pat
 
     with pytest.raises(FilterDataNotLatest, match="the consumer's consumer filter data not latest"):
         made.of_subscription("group", wanting("a > 3", 1), 2)
+
+
+def test_nothing_is_compiled_while_expressions_are_not_enabled(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, filters = selector(tmp_path, clock, enablePropertyFilter="false")
+    compiled: list[str] = []
+    monkeypatch.setattr(filter_data, "compile_expression", compiled.append)
+
+    for ask in (
+        lambda: made.of_request("group", "orders", "a > > 3", "SQL92"),
+        lambda: made.of_subscription("group", wanting("a > 3"), 1),
+    ):
+        with pytest.raises(SystemFailure, match="does not support consumer to filter message by SQL92"):
+            ask()
+
+    assert (compiled, len(filters)) == ([], 0)
 
 
 def test_there_is_room_for_so_many_expressions(

@@ -96,6 +96,8 @@ class BrokerConfig(Properties):
     max_error_rate_of_bloom_filter: int = bounded(20, 1, 99)
     filter_data_clean_time_span: int = changeable(24 * 3600 * 1000, 1000, 2**63 - 1)
     filter_support_retry: bool = changeable(False)
+    # A bound of our own: about how many bytes the expressions of all consumers may take, compiled as they are.
+    expression_bytes_max: int = bounded(64 * 1024 * 1024, 1024, 2**40)
     lite_pull_message_enable: bool = changeable(True)
     disable_consume_if_consumer_read_slowly: bool = changeable(False)
     consumer_fallbehind_threshold: int = bounded(16 * 1024**3, 0, 2**63 - 1)

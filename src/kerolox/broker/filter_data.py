@@ -92,11 +92,13 @@ class ConsumerFilters:
         self._config = config
         self._clock = clock
         self._json = JsonTable(disk, directory / CONSUMER_FILTER, FilterTable)
-        self.file = Kept(self._json, self.serialized, clock=clock, seconds=_PERSIST_SECONDS)
+        self.file = Kept(self._json, self.serialized, clock=clock, seconds=_PERSIST_SECONDS, is_copied=True)
         self.bloom = BloomFilter(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
         self._by_topic: dict[str, dict[str, ConsumerFilter]] = {}
         # Of each group its topics.
         self._topics: dict[str, set[str]] = {}
+        # About how many bytes all of them take.
+        self.size = 0
 
     # The file
 
@@ -133,6 +135,7 @@ class ConsumerFilters:
         )
 
     def serialized(self) -> FilterTable:
+        """Returns a copy, which may be encoded while others are registered."""
         return FilterTable(
             {
                 topic: FilterDataOfTopic({group: known.data() for group, known in of_topic.items()}, topic)
@@ -164,12 +167,16 @@ class ConsumerFilters:
     # Changing
 
     def subscribe(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-        """Takes over all that a group's heartbeat says. What does not compile is logged and left to those who pull."""
+        """Takes over all that a group's heartbeat says. What does not compile is logged and left to those who pull.
+
+        While expressions are not enabled none is compiled, or kept.
+        """
         topics: set[str] = set()
+        is_enabled = self._config.enable_property_filter
         left = _COMPILED_PER_HEARTBEAT_MAX
         for subscription in subscriptions:
             topics.add(subscription.topic)
-            if is_tag_type(subscription.expression_type):
+            if not is_enabled or is_tag_type(subscription.expression_type):
                 continue
             known = self.find(subscription.topic, group)
             if known is None or known.expression.text != subscription.sub_string:
@@ -210,6 +217,12 @@ class ConsumerFilters:
         elif len(self) >= _FILTERS_MAX:
             raise ExpressionError(f"{_FILTERS_MAX} expressions are registered, which is the most there may be")
         expression = compiled(text, subscription.expression_type)
+        size_max = self._config.expression_bytes_max
+        if self.size + expression.size > size_max:
+            raise ExpressionError(
+                f"the expressions that are registered take {self.size} bytes, at most {size_max} allowed, "
+                f"and this one would take {expression.size}"
+            )
         made = ConsumerFilter(
             topic, group, expression, subscription.expression_type or SQL92, bloom, version, self._clock.millis()
         )
@@ -232,11 +245,13 @@ class ConsumerFilters:
                 self._remove(known)
 
     def _add(self, known: ConsumerFilter) -> None:
+        self.size += known.expression.size
         self._by_topic.setdefault(known.topic, {})[known.group] = known
         self._topics.setdefault(known.group, set()).add(known.topic)
 
     def _remove(self, known: ConsumerFilter) -> None:
         self.file.changed()
+        self.size -= known.expression.size
         of_topic, topics = self._by_topic[known.topic], self._topics[known.group]
         del of_topic[known.group]
         topics.discard(known.topic)

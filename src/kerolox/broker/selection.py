@@ -42,11 +42,11 @@ class Selector:
         """Returns the selection for a request that carries its own expression."""
         if is_tag_type(expression_type):
             return self._by_tags(by_tags(text or "*"), group, topic)
+        self._check_enabled(expression_type)
         try:
             expression = compiled(text or "", expression_type)
         except ExpressionError as error:
             raise SubscriptionParseFailed(f"parse the consumer's subscription failed: {error}") from error
-        self._check_enabled(expression_type)
         return Selection(None, wanting(expression))
 
     def of_subscription(self, group: str, subscription: SubscriptionData, version: int) -> Selection:
@@ -59,10 +59,11 @@ class Selector:
             if subscription.sub_string in (None, "", "*"):
                 return self._by_tags(EVERYTHING, group, topic)
             return self._by_tags(by_codes(frozenset(subscription.code_set or ())), group, topic)
+        # First of all: nothing is compiled, or kept, that nobody may use.
+        self._check_enabled(subscription.expression_type)
         known = self._registered(group, subscription)
         if known.version < version:
             raise FilterDataNotLatest("the consumer's consumer filter data not latest")
-        self._check_enabled(subscription.expression_type)
         if subscription.class_filter_mode:
             return EVERYTHING
         return Selection(self._by_bits(known), wanting(known.expression))

@@ -1,5 +1,6 @@
 """Compiles an SQL92 expression into a function that says whether a message is wanted."""
 
+import sys
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,9 @@ TOKENS_MAX: Final = 2048
 _CACHED_MAX: Final = 256
 # So many properties and constants are looked for one by one; for more of them the properties are taken apart first.
 _FEW_TERMS: Final = 8
+# What a term takes in memory, about, and what each byte of the text does, since lists of texts are one term.
+_TERM_SIZE: Final = 256
+_TEXT_FACTOR: Final = 12
 _SHOWN_MAX: Final = 40
 
 
@@ -27,6 +31,11 @@ class Expression:
 
     text: str
     _node: "Node"
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return sys.getsizeof(self.text) * _TEXT_FACTOR + self._node.terms * _TERM_SIZE
 
     def evaluate(self, properties: bytes) -> bool | None:
         """Returns True, False, or None for unknown; EvaluationError if a property cannot be compared as it is."""

@@ -154,6 +154,7 @@ async def test_expressions_are_refused_unless_they_are_enabled(tmp_path: Path) -
             await pull(broker)
         with pytest.raises(SystemFailure, match=remark):
             await broker.pull("orders", 0, subscription="a > 3", expression_type=SQL92)
+        assert len(broker.broker.filters) == 0
 
 
 async def test_a_long_poll_waits_for_a_message_that_is_wanted(broker: BrokerFixture) -> None:
