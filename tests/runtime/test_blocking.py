@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
-from kerolox.runtime.blocking import in_thread
+from kerolox.runtime.blocking import OwnThreads, in_thread
 
 
 async def test_a_call_returns_what_it_returned_and_runs_elsewhere() -> None:
@@ -76,3 +78,26 @@ async def test_a_failure_after_the_caller_was_cancelled_is_logged(caplog: pytest
         await waiting
     assert "failed after its caller was cancelled" in caplog.text
     assert "disk full" in caplog.text
+
+
+async def test_calls_in_a_thread_of_their_own_come_one_after_the_other_and_wait_for_nobody_else() -> None:
+    may_end = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    others = asyncio.create_task(in_thread(may_end.wait, 10))
+    thread = OwnThreads("own")
+    done: list[str] = []
+
+    await asyncio.gather(*(thread.run(partial(done.append, name)) for name in "abc"))
+    name = await thread.run(lambda: threading.current_thread().name)
+    with pytest.raises(ZeroDivisionError):
+        await thread.run(lambda: 1 / 0)
+
+    assert done == ["a", "b", "c"]
+    assert name.startswith("own")
+    assert not others.done()
+    may_end.set()
+    await others
+    thread.close()
+    # Whoever comes later has another.
+    assert await thread.run(lambda: "late") == "late"
+    thread.close()

@@ -6,6 +6,7 @@ import errno
 import itertools
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -65,6 +66,21 @@ async def test_a_thousand_who_wait_share_one_sync(disk: SlowDisk) -> None:
     assert results == [True] * 1000
     assert disk.counts["sync"] - before == 1
     running.cancel()
+
+
+async def test_a_sync_does_not_wait_for_what_others_do_in_threads(disk: SlowDisk) -> None:
+    log, flusher = new_flusher(disk)
+    may_end = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    others = asyncio.create_task(asyncio.to_thread(may_end.wait, 20))
+    try:
+        async with asyncio.timeout(10):
+            await flusher.flush()
+        assert flusher.durable_offset == log.end_offset
+    finally:
+        may_end.set()
+        await others
+    await flusher.close()
 
 
 async def test_those_who_come_during_a_sync_share_the_next(disk: SlowDisk) -> None:

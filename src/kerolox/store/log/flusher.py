@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 
-from kerolox.runtime.blocking import in_thread
+from kerolox.runtime.blocking import OwnThreads
 from kerolox.runtime.service import Service
 from kerolox.store.errors import StoreReadOnly, SyncFailed
 from kerolox.store.log.commit_log import CommitLog
@@ -67,6 +67,8 @@ class Flusher(Service):
         self._tasks: set[asyncio.Task[None]] = set()
         # How long a sync takes, of late.
         self._sync_seconds = 0.0
+        # Senders wait for them, and what else blocks must not keep them waiting.
+        self._threads = OwnThreads("log sync", syncs_max)
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._wanted = asyncio.Event()
         # Up to here the log survives a power cut.
@@ -170,7 +172,7 @@ class Flusher(Service):
         try:
             try:
                 with contextlib.suppress(SyncFailed):
-                    await in_thread(sync.run)
+                    await self._threads.run(sync.run)
             except OSError as error:
                 # It was not begun, for want of descriptors, and is tried again.
                 log.error("the commit log could not be synced: %s", error)
@@ -199,9 +201,12 @@ class Flusher(Service):
             self._wake()
 
     async def close(self) -> None:
-        await self.flush()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        try:
+            await self.flush()
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            self._threads.close()
 
     def _wake(self) -> None:
         while self._waiting and self._waiting[0][0] <= self.durable_offset:
