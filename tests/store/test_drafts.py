@@ -226,6 +226,20 @@ def test_a_delayed_message_waits_with_the_properties_of_4_9() -> None:
             assert (again.topic, again.queue_id) == (stored.topic, stored.queue_id)
 
 
+def test_a_batch_has_a_bound_of_messages_and_of_keys() -> None:
+    drafts = Drafts(parts_max=3, keys_max=6)
+
+    def drafted(*keys: str) -> int:
+        parts = [Part(b" " * 100, to_bytes({"UNIQ_KEY": "u", "KEYS": each} if each else {})) for each in keys]
+        return len(drafts.batch(message(), encode_parts(parts)).starts)
+
+    assert drafted("a b", "c  d ", "e f") == 3
+    with pytest.raises(MessageIllegal, match="batch of more than 3 messages, which is the most there may be"):
+        drafted("", "", "", "")
+    with pytest.raises(MessageIllegal, match="batch with 7 keys, at most 6 allowed"):
+        drafted("a b", "c d e", "f g")
+
+
 def test_a_batch_becomes_the_records_of_5_5() -> None:
     for broker in ("ipv4", "ipv6"):
         kept = [kept.record for kept in golden.load("5.5.0") if kept.case.startswith(f"{broker}/batch-")]

@@ -38,7 +38,13 @@ class Storing:
         self.store = store
         levels = parse_levels(store.config.message_delay_level)
         diversions = {DELAY_MARK: diversion(levels), ANY_TIMER: divert_timed}
-        self.drafts = Drafts(diversions, body_size_max=store.config.max_message_size)
+        config = store.config
+        self.drafts = Drafts(
+            diversions,
+            body_size_max=config.max_message_size,
+            parts_max=config.batch_parts_max,
+            keys_max=config.batch_keys_max,
+        )
         # What clients know this broker by; part of every offset id.
         self.store_host: Host = NOWHERE
 

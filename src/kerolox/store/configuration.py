@@ -40,6 +40,9 @@ class StoreConfig(Properties):
     mapped_file_size_commit_log: int = 1024 * 1024 * 1024
     mapped_file_size_consume_queue: int = 300_000 * 20
     max_message_size: int = 4 * 1024 * 1024
+    # Bounds of our own: how many messages a batch may have, and how many keys they may have together.
+    batch_parts_max: int = 32_768
+    batch_keys_max: int = 65_536
 
     # A bit map for each message, by which a consumer's expression is judged without reading the message.
     enable_consume_queue_ext: bool = False

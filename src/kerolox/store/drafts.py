@@ -1,10 +1,11 @@
 """From a message as a producer sent it to what the commit log appends."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from kerolox.message import names, sysflag
-from kerolox.message.batch import to_records
+from kerolox.message.batch import PART_SIZE_MIN, is_short, to_records
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.peek import KEYS_MARK, TAGS_MARK, UNIQ_KEY_MARK
@@ -37,11 +38,19 @@ class Drafts:
     """
 
     def __init__(
-        self, diversions: Mapping[bytes, Diversion] | None = None, *, body_size_max: int = BODY_SIZE_MAX
+        self,
+        diversions: Mapping[bytes, Diversion] | None = None,
+        *,
+        body_size_max: int = BODY_SIZE_MAX,
+        parts_max: int = sys.maxsize,
+        keys_max: int = sys.maxsize,
     ) -> None:
         # Each by a property that all messages have that it is about; looked for is how that begins.
         self._diversions = tuple((name[:4], divert) for name, divert in (diversions or {}).items())
         self.body_size_max = body_size_max
+        # Of a batch: its messages, and the keys of all of them. What is stored at once is shown at once.
+        self._parts_max = parts_max
+        self._keys_max = keys_max
         # Of messages that are stored as they come.
         self.properties = PlainProperties((*(diversions or {}), *_UNUSUAL))
 
@@ -99,6 +108,7 @@ class Drafts:
         """
         self._check_batch(shared, body)
         records, starts, properties = to_records(body, shared)
+        self._check_keys(body, properties)
         draft = Draft(shared.topic, shared.queue_id, records, starts, True, _is_awaited(shared.properties))
         found = [read for read in map(self.properties.read, properties) if read is not None]
         if len(found) == len(starts):
@@ -112,12 +122,23 @@ class Drafts:
             raise MessageIllegal("a batch without messages")
         if len(body) > self.body_size_max:
             raise MessageIllegal(f"batch of {len(body)} bytes, at most {self.body_size_max} allowed")
+        # A part has some bytes in any case, so that most batches need not be counted.
+        if len(body) > self._parts_max * PART_SIZE_MIN and not is_short(body, self._parts_max):
+            raise MessageIllegal(f"batch of more than {self._parts_max} messages, which is the most there may be")
         if sysflag.transaction_type(shared.sys_flag) != sysflag.NOT_TRANSACTION:
             raise MessageIllegal("a batch cannot be part of a transaction")
         text = find(shared.properties, DELAY_MARK)
         level = java_int(text) if text else 0
         if level is None or level > 0:
             raise MessageIllegal(f"a batch cannot be delayed, and {names.DELAY} is {text[:100]!r}")
+
+    def _check_keys(self, body: bytes, properties: Sequence[bytes]) -> None:
+        """Keys are parted by spaces, so that nearly every batch can be seen to have few."""
+        if len(properties) + body.count(b" ") <= self._keys_max:
+            return
+        count = sum(len(find(data, KEYS_MARK).split()) for data in properties)
+        if count > self._keys_max:
+            raise MessageIllegal(f"batch with {count} keys, at most {self._keys_max} allowed")
 
 
 def _parts(starts: Sequence[int], found: Sequence[Found]) -> Parts:

@@ -1,12 +1,19 @@
 """Batches over a real socket."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
+from kerolox.errors import SystemBusy
 from kerolox.message.batch import Part, encode
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.ids import parse_offset_id
+from kerolox.message.message import Message
+from kerolox.store.drafts import Drafts
+from kerolox.store.log.commit_log import Appended, Draft
+from kerolox.store.store import Store
 from kerolox.wire.headers.messages import SendBatchMessage, SendMessage, SendMessageV2, Sent
 from tests.broker.brokers import BrokerFixture, running, sending
 
@@ -100,6 +107,88 @@ async def test_a_batch_too_long_for_one_turn_is_stored_whole(broker: BrokerFixtu
     with pytest.raises(MessageIllegal):
         await broker.call(batch("orders"), encode(parts)[:-1])
     assert len(await broker.messages("orders")) == 1501
+
+
+class SlowDrafts:
+    """Batches are taken apart when they are let go; it notes in which order, and what else becomes of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
+        self.events: list[str] = []
+        plain, put = Drafts.batch, Store.put
+
+        def batch(drafts: Drafts, shared: Message, body: bytes) -> Draft:
+            self.events.append("begun")
+            self.begun.release()
+            assert self.let_go.acquire(timeout=20)
+            return plain(drafts, shared, body)
+
+        async def noted(store: Store, draft: Draft) -> tuple[Appended, bool]:
+            stored = await put(store, draft)
+            self.events.append("stored")
+            return stored
+
+        monkeypatch.setattr(Drafts, "batch", batch)
+        monkeypatch.setattr(Store, "put", noted)
+
+    async def started(self) -> None:
+        assert await asyncio.to_thread(self.begun.acquire, timeout=20)
+
+
+async def test_long_batches_are_stored_one_after_the_other_and_what_waits_has_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [Part(b"")] * 1500
+    async with running(tmp_path, putBytesPendingMax=str(len(encode(parts)) * 3)) as broker:
+        await broker.send("orders", b"zero")
+        drafts = SlowDrafts(monkeypatch)
+
+        sends = [asyncio.create_task(send(broker, batch("orders"), parts)) for _ in range(5)]
+        await drafts.started()
+        refused, _ = await asyncio.wait(sends, return_when=asyncio.FIRST_COMPLETED)
+        while len(refused) < 2:
+            refused, _ = await asyncio.wait(sends, timeout=0)
+        # Who sends single messages does not wait for them.
+        await broker.send("orders", b"meanwhile")
+
+        assert len(refused) == 2
+        for each in refused:
+            with pytest.raises(SystemBusy, match="99000 bytes of long batches wait to be stored, at most 99000"):
+                await each
+        drafts.let_go.release(3)
+        stored = [await each for each in sends if each not in refused]
+        assert [sent.queue_offset for sent in stored] == [2, 1502, 3002]
+        assert drafts.events == ["begun", "stored"] * 3
+        assert broker.broker.routes._lanes["send"].under_way == 0
+
+
+async def test_a_long_batch_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [Part(b"")] * 1500
+    async with running(tmp_path, syncFlushTimeout="30") as broker:
+        await broker.send("orders", b"zero")
+        drafts = SlowDrafts(monkeypatch)
+        first = asyncio.create_task(send(broker, batch("orders"), parts))
+        await drafts.started()
+
+        with pytest.raises(
+            SystemBusy, match=r"\[TIMEOUT_CLEAN_QUEUE\]broker busy.* period in queue: 30ms, size of queue: 2"
+        ):
+            await send(broker, batch("orders"), parts)
+
+        drafts.let_go.release(2)
+        assert (await first).queue_offset == 1
+        assert (await send(broker, batch("orders"), parts)).queue_offset == 1501
+
+
+async def test_a_batch_has_no_more_messages_than_the_configuration_says(tmp_path: Path) -> None:
+    """All of them are shown to readers at once, and nobody else has a turn meanwhile."""
+    async with running(tmp_path, batchPartsMax="1500") as broker:
+        assert (await send(broker, batch("orders"), [Part(b"")] * 1500)).queue_offset == 0
+
+        with pytest.raises(MessageIllegal, match="batch of more than 1500 messages, which is the most there may be"):
+            await send(broker, batch("orders"), [Part(b"")] * 1501)
+
+        assert (await send(broker, batch("orders"))).queue_offset == 1500
 
 
 @pytest.mark.parametrize(

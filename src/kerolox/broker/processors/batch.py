@@ -1,5 +1,8 @@
 """Sending several messages for one queue in one request."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
@@ -17,13 +20,15 @@ from kerolox.message.record import TOPIC_SIZE_MAX
 from kerolox.remoting.routes import Answering, Incoming, Later
 from kerolox.runtime.blocking import in_thread
 from kerolox.runtime.lanes import Lane
+from kerolox.store.configuration import StoreConfig
+from kerolox.store.errors import StoreBusy, WaitedTooLong
 from kerolox.store.log.commit_log import Appended, Draft
 from kerolox.wire.bodies.topics import TopicConfig
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
 
 _UNIQ_KEY = mark(names.UNIQ_KEY)
-# Longer batches are taken apart in a thread: one may hold a hundred thousand messages.
+# Longer batches are taken apart in a thread, one at a time: they may hold tens of thousands of messages.
 _SHORT_MAX = 1024
 
 
@@ -38,6 +43,7 @@ class Batches:
         self._topics = topics
         self._lane = lane
         self._statistics = statistics
+        self._long = _LongBatches(storing.store.config)
 
     def send(self, request: Incoming[Any]) -> Answering[h.Sent]:
         topic = self._topics.topics.get(request.header.topic)
@@ -59,9 +65,15 @@ class Batches:
         try:
             topic = await self._admission.topic_of(request.header)
             shared = self._shared(request, topic)
-            draft = await in_thread(self._draft, shared, request.body)
-            began = perf_counter()
-            appended, is_durable = await self._storing.put_draft(draft)
+            if batch.is_short(request.body, _SHORT_MAX):
+                draft = self._draft(shared, request.body)
+                began = perf_counter()
+                appended, is_durable = await self._storing.put_draft(draft)
+            else:
+                async with self._long.turn(len(request.body)):
+                    draft = await in_thread(self._draft, shared, request.body)
+                    began = perf_counter()
+                    appended, is_durable = await self._storing.put_draft(draft)
         except AnswerError as error:
             return self._admission.refused(error)
         self.count(appended, shared, draft, perf_counter() - began)
@@ -109,6 +121,46 @@ class Batches:
 
     def refused(self, error: Exception) -> Reply[h.Sent]:
         return self._admission.refused(refusal(error))
+
+
+class _LongBatches:
+    """Their turns: the next one has its own when the one before is stored, or refused.
+
+    Taken apart, and shown to readers, a batch takes many times its bytes, and nobody else has a turn while it is shown.
+    """
+
+    def __init__(self, config: StoreConfig) -> None:
+        self._config = config
+        self._turn = asyncio.Lock()
+        # Of those that have, or wait for, their turn.
+        self._count = self._size = 0
+
+    @asynccontextmanager
+    async def turn(self, size: int) -> AsyncIterator[None]:
+        """Waits for the turn of a batch of this size; SystemBusy if too much waits, or it waits for too long."""
+        bound = self._config.put_bytes_pending_max
+        if self._size and self._size + size > bound:
+            waiting = f"{self._size} bytes of long batches wait to be stored"
+            raise refusal(StoreBusy(f"{waiting}, at most {bound} allowed"))
+        self._count += 1
+        self._size += size
+        try:
+            await self._wait()
+            try:
+                yield
+            finally:
+                self._turn.release()
+        finally:
+            self._count -= 1
+            self._size -= size
+
+    async def _wait(self) -> None:
+        patience_millis = self._config.sync_flush_timeout
+        try:
+            async with asyncio.timeout(patience_millis / 1000):
+                await self._turn.acquire()
+        except TimeoutError as error:
+            raise refusal(WaitedTooLong(patience_millis, self._count)) from error
 
 
 class _Pending:
