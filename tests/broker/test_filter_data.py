@@ -5,7 +5,9 @@ import threading
 import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, SupportsIndex
 
+import msgspec
 import pytest
 
 from kerolox.broker import filter_data
@@ -288,3 +290,27 @@ def test_the_bit_map_of_a_message_has_the_bits_of_those_who_want_it(filters: Con
     assert bit_map("orders", a="3") == filters.bloom.bit_map([many.bloom])
     assert bit_map("orders") == bytes(filters.bloom.bit_count // 8)
     assert bit_map("others", a="9") == b""
+
+
+def test_however_many_groups_want_something_properties_are_looked_through_once(filters: ConsumerFilters) -> None:
+    class Counted(bytes):
+        looks = 0
+
+        def rpartition(self, separator: Any, /) -> tuple[bytes, bytes, bytes]:
+            self.looks += 1
+            return super().rpartition(separator)
+
+        def split(self, separator: Any = None, maxsplit: SupportsIndex = -1) -> list[bytes]:
+            self.looks += 1
+            return super().split(separator, maxsplit)
+
+    for number in range(10):
+        filters.subscribe(f"group-{number}", [wanting(f"a > {number}"), wanting("b = 'x'", topic="others")])
+    record = peek(bytes(encode(Message(topic="orders", body=b"", properties=to_bytes({"a": "5", "b": "six"})))))
+    counted = Counted(record.properties)
+
+    bits = filters.bit_map_of(msgspec.structs.replace(record, properties=counted))
+
+    wanted = [known.bloom for known in filters if known.topic == "orders" and int(known.group[-1]) < 5]
+    assert bits == filters.bloom.bit_map(wanted)
+    assert counted.looks == 1

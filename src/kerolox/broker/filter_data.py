@@ -14,6 +14,7 @@ from kerolox.filters.bloom import BloomFilter, BloomFilterData
 from kerolox.filters.errors import ExpressionError
 from kerolox.filters.sql92 import SQL92, Expression, compile_expression
 from kerolox.message.peek import Peek
+from kerolox.message.properties import by_mark
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
 from kerolox.store.tables import CONSUMER_FILTER, JsonTable
@@ -161,7 +162,8 @@ class ConsumerFilters:
         of_topic = self._by_topic.get(record.topic)
         if not of_topic:
             return b""
-        wanting = [known.bloom for known in of_topic.values() if known.expression.matches(record.properties)]
+        look = by_mark(record.properties).get
+        wanting = [known.bloom for known in of_topic.values() if known.expression.matches_found(look)]
         return self.bloom.bit_map(wanting)
 
     # Changing

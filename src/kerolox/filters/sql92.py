@@ -51,6 +51,13 @@ class Expression:
         except EvaluationError:
             return False
 
+    def matches_found(self, look: "Find") -> bool:
+        """The same, where several expressions are asked about properties that are taken apart already."""
+        try:
+            return self._node.evaluate(look) is True
+        except EvaluationError:
+            return False
+
 
 def compile_expression(text: str) -> Expression:
     """Returns the expression; ExpressionError, with the place and the reason, if Java would not compile it.
