@@ -11,7 +11,7 @@ from kerolox.message.peek import peek
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import encode
 from kerolox.message.sysflag import is_queued
-from kerolox.runtime.blocking import OwnThread
+from kerolox.runtime.blocking import OwnThreads
 from kerolox.runtime.clock import Clock, ManualClock
 from kerolox.runtime.files import Disk
 from kerolox.store.configuration import FlushDiskType, StoreConfig
@@ -98,7 +98,7 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         "cleaning.trimming",
     ):
         monkeypatch.setattr(f"kerolox.store.{module}.in_thread", in_no_thread)
-    monkeypatch.setattr(OwnThread, "run", lambda self, function: in_no_thread(function))
+    monkeypatch.setattr(OwnThreads, "run", lambda self, function: in_no_thread(function))
 
 
 def run(coroutine: Coroutine[Any, Any, R]) -> R:
