@@ -1,7 +1,6 @@
 """Streams: how far batches go, with real brokers; and a few of them with a real Spark."""
 
 import json
-import pickle
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +14,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from kerolox.spark import streams
 from kerolox.spark.given import OptionError
 from kerolox.spark.offsets import Place
-from kerolox.spark.options import read_options
 from kerolox.spark.pulling import DataLost
-from kerolox.spark.schema import columns
 from kerolox.spark.streams import LimitedStreamReader, PlainStreamReader
-from kerolox.spark.tasks import Reading, reading_of
 from kerolox.wire.bodies.queues import MessageQueue
 from tests.spark.clusters import Brokers, numbered
+from tests.spark.planned import bodies_of, handed_back, reading_from
 
 ALL = ReadAllAvailable()
 
@@ -32,32 +29,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
         yield cluster
 
 
-def _reading(cluster: Brokers, topic: str, **options: Any) -> Reading:
-    given = {"nameServer": cluster.namesrv_addr, "subscribe": topic, "startingOffsets": "earliest"}
-    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in options.items()}
-    known = {name: text for name, text in (given | texts).items() if text}
-    return reading_of(read_options(known, is_stream=True), columns())
-
-
 def _reader(cluster: Brokers, topic: str, **options: Any) -> LimitedStreamReader:
-    reader = streams.reader(_reading(cluster, topic, **options))
+    reader = streams.reader(reading_from(cluster, topic, **options))
     assert isinstance(reader, LimitedStreamReader)
     return reader
-
-
-def _again(value: Any) -> Any:
-    """Returns a place as Spark hands it back."""
-    return json.loads(json.dumps(value))
-
-
-def _bodies(reader: Any, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
-    """Reads a batch as tasks do, each with a copy of the reader."""
-    found = []
-    for partition in reader.partitions(_again(start), _again(end)):
-        copy, partition = pickle.loads(pickle.dumps((reader, partition)))
-        for batch in copy.read(partition):
-            found += batch.column("body").to_pylist()
-    return found
 
 
 def test_a_stream_goes_on_where_it_was(shared: Brokers) -> None:
@@ -67,11 +42,11 @@ def test_a_stream_goes_on_where_it_was(shared: Brokers) -> None:
     first = reader.latestOffset(reader.initialOffset(), ALL)
     shared.send("goes-on", b"3")
 
-    second = reader.latestOffset(_again(first), ALL)
+    second = reader.latestOffset(handed_back(first), ALL)
 
-    assert _bodies(reader, {}, first) == [b"1", b"2"]
-    assert _bodies(reader, first, second) == [b"3"]
-    assert reader.latestOffset(_again(second), ALL) == second
+    assert bodies_of(reader, {}, first) == [b"1", b"2"]
+    assert bodies_of(reader, first, second) == [b"3"]
+    assert reader.latestOffset(handed_back(second), ALL) == second
     assert reader.reportLatestOffset() == {"goes-on": {"broker-a": {"0": 3}}}
 
 
@@ -81,12 +56,12 @@ def test_the_first_batch_is_the_same_when_it_is_run_again_though_latest_is_elsew
     reader = _reader(shared, "first", startingOffsets="latest")
     end = reader.latestOffset({}, ALL)
     shared.send("first", b"new")
-    second = reader.latestOffset(_again(end), ALL)
+    second = reader.latestOffset(handed_back(end), ALL)
 
     again = _reader(shared, "first", startingOffsets="latest")
 
-    assert _bodies(again, again.initialOffset(), end) == []
-    assert _bodies(again, end, second) == [b"new"]
+    assert bodies_of(again, again.initialOffset(), end) == []
+    assert bodies_of(again, end, second) == [b"new"]
 
 
 def test_new_queues_and_brokers_are_read_from_their_first_message(tmp_path: Path) -> None:
@@ -101,11 +76,11 @@ def test_new_queues_and_brokers_are_read_from_their_first_message(tmp_path: Path
         cluster.start("broker-b")
         cluster.create("orders", 1, "broker-b")
         cluster.send("orders", b"3", broker="broker-b")
-        second = reader.latestOffset(_again(first), ALL)
+        second = reader.latestOffset(handed_back(first), ALL)
 
-        assert sorted(_bodies(reader, first, second)) == [b"2", b"3"]
+        assert sorted(bodies_of(reader, first, second)) == [b"2", b"3"]
         # A driver that has just begun reads the same.
-        assert sorted(_bodies(_reader(cluster, "orders"), first, second)) == [b"2", b"3"]
+        assert sorted(bodies_of(_reader(cluster, "orders"), first, second)) == [b"2", b"3"]
 
 
 def test_topics_that_come_to_match_a_pattern_are_read_from_their_first_message(shared: Brokers) -> None:
@@ -116,9 +91,9 @@ def test_topics_that_come_to_match_a_pattern_are_read_from_their_first_message(s
     shared.create("like-2", 1, "broker-b")
     shared.send("like-2", b"new", broker="broker-b")
 
-    second = reader.latestOffset(_again(first), ALL)
+    second = reader.latestOffset(handed_back(first), ALL)
 
-    assert _bodies(reader, first, second) == [b"new"]
+    assert bodies_of(reader, first, second) == [b"new"]
 
 
 def test_a_pattern_may_match_nothing_yet(shared: Brokers) -> None:
@@ -127,10 +102,10 @@ def test_a_pattern_may_match_nothing_yet(shared: Brokers) -> None:
     shared.create("later-1", 1, "broker-a")
     shared.send("later-1", b"new")
 
-    second = reader.latestOffset(_again(first), ALL)
+    second = reader.latestOffset(handed_back(first), ALL)
 
     assert first != {}
-    assert _bodies(reader, first, second) == [b"new"]
+    assert bodies_of(reader, first, second) == [b"new"]
 
 
 def test_a_limit_is_split_fairly_and_kept(shared: Brokers) -> None:
@@ -146,9 +121,9 @@ def test_a_limit_is_split_fairly_and_kept(shared: Brokers) -> None:
     assert {key: end[key] for key in end if key != "@begin"} == {
         "limited": {"broker-a": {"0": 6, "1": 3}, "broker-b": {"0": 1, "1": 0}}
     }
-    assert len(_bodies(reader, {}, end)) == 10
+    assert len(bodies_of(reader, {}, end)) == 10
     # Spark says so where a trigger takes all there is.
-    assert len(_bodies(reader, {}, reader.latestOffset({}, ALL))) == 91
+    assert len(bodies_of(reader, {}, reader.latestOffset({}, ALL))) == 91
 
 
 def test_bytes_are_limited_about(shared: Brokers) -> None:
@@ -158,7 +133,7 @@ def test_bytes_are_limited_about(shared: Brokers) -> None:
     reader = _reader(shared, "heavy", maxBytesPerTrigger=100_000)
     assert reader.getDefaultReadLimit() == ReadMaxBytes(100_000)
 
-    bodies = _bodies(reader, {}, reader.latestOffset({}, ReadMaxBytes(100_000)))
+    bodies = bodies_of(reader, {}, reader.latestOffset({}, ReadMaxBytes(100_000)))
 
     assert 50_000 < sum(map(len, bodies)) < 110_000
     assert {len(body) for body in bodies} == {100, 10_000}
@@ -173,12 +148,12 @@ def test_little_is_waited_for_until_there_is_more_or_the_delay_is_over(shared: B
     first = reader.latestOffset({}, ReadMinRows(3))
     shared.send("little", b"1", b"2")
 
-    assert reader.latestOffset(_again(first), ReadMinRows(3)) == first
+    assert reader.latestOffset(handed_back(first), ReadMinRows(3)) == first
     now += 61
-    late = reader.latestOffset(_again(first), ReadMinRows(3))
-    assert _bodies(reader, first, late) == [b"1", b"2"]
+    late = reader.latestOffset(handed_back(first), ReadMinRows(3))
+    assert bodies_of(reader, first, late) == [b"1", b"2"]
     shared.send("little", b"3", b"4", b"5")
-    assert _bodies(reader, late, reader.latestOffset(_again(late), ReadMinRows(3))) == [b"3", b"4", b"5"]
+    assert bodies_of(reader, late, reader.latestOffset(handed_back(late), ReadMinRows(3))) == [b"3", b"4", b"5"]
 
 
 def test_a_query_that_is_to_end_takes_what_was_there_when_it_began(shared: Brokers) -> None:
@@ -191,11 +166,11 @@ def test_a_query_that_is_to_end_takes_what_was_there_when_it_began(shared: Broke
     shared.send("ends", b"elsewhere", queue_id=1)
 
     places = [reader.latestOffset({}, ReadMaxRows(3))]
-    while (end := reader.latestOffset(_again(places[-1]), ReadMaxRows(3))) != places[-1]:
+    while (end := reader.latestOffset(handed_back(places[-1]), ReadMaxRows(3))) != places[-1]:
         places.append(end)
 
     spans = zip([{}, *places[:-1]], places, strict=True)
-    assert [_bodies(reader, start, end) for start, end in spans] == [numbered(5)[:3], numbered(5)[3:]]
+    assert [bodies_of(reader, start, end) for start, end in spans] == [numbered(5)[:3], numbered(5)[3:]]
 
 
 def test_a_query_that_is_to_end_waits_for_a_broker_that_is_away(tmp_path: Path) -> None:
@@ -208,14 +183,14 @@ def test_a_query_that_is_to_end_waits_for_a_broker_that_is_away(tmp_path: Path) 
 
         impatient.prepareForTriggerAvailableNow()
         with pytest.raises(DataLost, match="nobody has orders broker-b 0"):
-            impatient.latestOffset(_again(first), ALL)
+            impatient.latestOffset(handed_back(first), ALL)
         patient.prepareForTriggerAvailableNow()
         back = threading.Timer(0.2, cluster.start, ["broker-b"])
         back.start()
-        end = patient.latestOffset(_again(first), ALL)
+        end = patient.latestOffset(handed_back(first), ALL)
         back.join()
 
-        assert _bodies(patient, first, end) == [b"new"]
+        assert bodies_of(patient, first, end) == [b"new"]
 
 
 def test_how_far_a_query_has_come_is_told_for_its_group(shared: Brokers) -> None:
@@ -223,8 +198,8 @@ def test_how_far_a_query_has_come_is_told_for_its_group(shared: Brokers) -> None
     shared.send("told", *numbered(4))
     reader = _reader(shared, "told", groupId="spark-told", maxOffsetsPerTrigger=3)
     first = reader.latestOffset({}, ReadMaxRows(3))
-    _bodies(reader, {}, first)
-    reader.latestOffset(_again(first), ReadMaxRows(3))
+    bodies_of(reader, {}, first)
+    reader.latestOffset(handed_back(first), ReadMaxRows(3))
 
     progress = shared.admin.offsets.progress("spark-told", "told")
 
@@ -243,11 +218,11 @@ def test_what_was_deleted_before_it_was_read_ends_a_query_unless_that_may_be(
     monkeypatch.setattr(queue, "min_offset", 5)
 
     with pytest.raises(DataLost, match=r"offsets 2 to 4 of deleted broker-a 0 .* failOnDataLoss"):
-        reader.latestOffset(_again(first), ReadMaxRows(2))
+        reader.latestOffset(handed_back(first), ReadMaxRows(2))
 
     careless = _reader(shared, "deleted", failOnDataLoss=False)
-    rest = careless.latestOffset(_again(first), ALL)
-    assert _bodies(careless, first, rest) == numbered(10)[5:]
+    rest = careless.latestOffset(handed_back(first), ALL)
+    assert bodies_of(careless, first, rest) == numbered(10)[5:]
 
 
 def test_a_queue_that_vanishes_ends_a_query_when_it_was_waited_for_unless_that_may_be(
@@ -264,17 +239,17 @@ def test_a_queue_that_vanishes_ends_a_query_when_it_was_waited_for_unless_that_m
 
         for reader in (strict, careless):
             reader.horizon.now = lambda: now
-            second = reader.latestOffset(_again(first), ALL)
-            assert _bodies(reader, first, second) == [b"2"]
+            second = reader.latestOffset(handed_back(first), ALL)
+            assert bodies_of(reader, first, second) == [b"2"]
             assert second["orders"]["broker-b"] == first["orders"]["broker-b"]
         now += 61
         with pytest.raises(DataLost, match="orders broker-b 0: gone"):
-            strict.latestOffset(_again(second), ALL)
-        assert careless.latestOffset(_again(second), ALL) == second
+            strict.latestOffset(handed_back(second), ALL)
+        assert careless.latestOffset(handed_back(second), ALL) == second
 
         cluster.start("broker-b")
         cluster.send("orders", b"3", broker="broker-b")
-        assert _bodies(strict, second, strict.latestOffset(_again(second), ALL)) == [b"3"]
+        assert bodies_of(strict, second, strict.latestOffset(handed_back(second), ALL)) == [b"3"]
 
 
 def test_offsets_never_go_backwards(shared: Brokers) -> None:
@@ -284,7 +259,7 @@ def test_offsets_never_go_backwards(shared: Brokers) -> None:
     first = reader.latestOffset({}, ALL)
     first["shorter"]["broker-a"]["0"] = 9
 
-    assert reader.latestOffset(_again(first), ALL) == first
+    assert reader.latestOffset(handed_back(first), ALL) == first
 
 
 def test_while_no_server_answers_there_is_nothing_new(tmp_path: Path) -> None:
@@ -294,7 +269,7 @@ def test_while_no_server_answers_there_is_nothing_new(tmp_path: Path) -> None:
         first = reader.latestOffset({}, ALL)
         cluster.stop_name_server()
 
-        assert reader.latestOffset(_again(first), ALL) == first
+        assert reader.latestOffset(handed_back(first), ALL) == first
 
 
 def test_a_topic_that_does_not_exist_is_named(shared: Brokers) -> None:
@@ -308,20 +283,20 @@ def test_older_sparks_read_all_there_is_and_go_on_after_a_restart(
     monkeypatch.setattr(streams, "spark_version", lambda: (4, 1))
     shared.create("older", 1, "broker-a")
     shared.send("older", b"1")
-    reader = streams.reader(_reading(shared, "older"))
+    reader = streams.reader(reading_from(shared, "older"))
     assert isinstance(reader, PlainStreamReader)
     first = reader.latestOffset()
-    assert _bodies(reader, reader.initialOffset(), first) == [b"1"]
+    assert bodies_of(reader, reader.initialOffset(), first) == [b"1"]
     assert reader.latestOffset() == first
     shared.send("older", b"2")
     second = reader.latestOffset()
-    assert _bodies(reader, first, second) == [b"2"]
+    assert bodies_of(reader, first, second) == [b"2"]
 
     shared.create("older", 2, "broker-a")
     shared.send("older", b"3", queue_id=1)
-    again = streams.reader(_reading(shared, "older", startingOffsets="latest"))
+    again = streams.reader(reading_from(shared, "older", startingOffsets="latest"))
     assert isinstance(again, PlainStreamReader)
-    assert _bodies(again, second, again.latestOffset()) == [b"3"]
+    assert bodies_of(again, second, again.latestOffset()) == [b"3"]
 
 
 def test_older_sparks_do_not_read_again_what_a_broker_has_that_was_away(
@@ -331,24 +306,24 @@ def test_older_sparks_do_not_read_again_what_a_broker_has_that_was_away(
     shared.create("away", 1, "broker-a")
     shared.send("away", b"a0")
     queue = MessageQueue("broker-b", 0, "away")
-    reader = streams.reader(_reading(shared, "away"))
+    reader = streams.reader(reading_from(shared, "away"))
     assert isinstance(reader, PlainStreamReader)
     first = reader.latestOffset()
     # As a checkpoint has it that was written while broker-b had its part of the topic.
     known = Place({MessageQueue("broker-a", 0, "away"): 0, queue: 2}).to_json()
-    assert _bodies(reader, known, first) == [b"a0"]
+    assert bodies_of(reader, known, first) == [b"a0"]
 
     shared.create("away", 1, "broker-b")
     shared.send("away", b"b0", b"b1", b"b2", broker="broker-b")
 
-    assert _bodies(reader, first, reader.latestOffset()) == [b"b2"]
+    assert bodies_of(reader, first, reader.latestOffset()) == [b"b2"]
 
 
 def test_older_sparks_have_no_limits(shared: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "spark_version", lambda: (4, 1))
 
     with pytest.raises(OptionError, match=r"maxOffsetsPerTrigger.* need Spark 4\.2 or newer"):
-        streams.reader(_reading(shared, "older", maxOffsetsPerTrigger=5))
+        streams.reader(reading_from(shared, "older", maxOffsetsPerTrigger=5))
 
 
 # With Spark
@@ -415,3 +390,26 @@ def test_spark_is_told_of_wrong_options_of_streams(spark: SparkSession, shared: 
 
     with pytest.raises(PySparkException, match="option endingOffsets is for batches"):
         query.start().awaitTermination()
+
+
+def test_spark_is_done_only_when_a_broker_that_left_between_two_batches_was_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with Brokers(tmp_path, "broker-a", "broker-b") as cluster:
+        cluster.create("orders", 1)
+        sent = cluster.fill("orders", 10, 1) + cluster.send("orders", *numbered(10, b"b"), broker="broker-b")
+        found: list[bytes] = []
+        back = threading.Timer(2, cluster.start, ["broker-b"])
+
+        def take(rows: DataFrame, number: int) -> None:
+            found.extend(bytes(row.body) for row in rows.collect())
+            if number == 0:
+                cluster.stop("broker-b")
+                back.start()
+
+        frame = _stream(spark, cluster, "orders", startingOffsets="earliest", maxOffsetsPerTrigger=10)
+        writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).foreachBatch(take)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        back.join()
+
+        assert sorted(found) == sorted(sent)
