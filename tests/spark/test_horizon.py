@@ -1,4 +1,4 @@
-"""Queries that are to end: they wait for what is away, and are done only when all was read that was to be."""
+"""Queries that are to end, and wait for what is away until all was read that was to be; topics that are made anew."""
 
 import logging
 from collections.abc import Callable
@@ -40,10 +40,15 @@ class Clock:
 
 def _ending(cluster: Brokers, topic: str, clock: Clock, **options: Any) -> LimitedStreamReader:
     """Returns the reader of a query that has been told to end with what is there now."""
+    reader = _following(cluster, topic, clock, **options)
+    reader.prepareForTriggerAvailableNow()
+    return reader
+
+
+def _following(cluster: Brokers, topic: str, clock: Clock, **options: Any) -> LimitedStreamReader:
     reader = streams.reader(reading_from(cluster, topic, retryTimeout="2s", **options))
     assert isinstance(reader, LimitedStreamReader)
     reader.horizon.now, reader.horizon.pause = clock.now, clock.pause
-    reader.prepareForTriggerAvailableNow()
     return reader
 
 
@@ -203,3 +208,69 @@ def test_what_a_broker_lost_of_what_was_to_be_read_is_a_loss_too(tmp_path: Path)
         with pytest.raises(DataLost, match="ends at offset 20, and offset 30 was to be reached"):
             strict.latestOffset(handed_back(first), LIMIT)
         assert _until_done(careless, first) == numbered(20)[10:]
+
+
+def _remake(cluster: Brokers, *bodies: bytes) -> list[bytes]:
+    cluster.admin.topics.delete("orders")
+    cluster.create("orders", 1)
+    return cluster.send("orders", *bodies)
+
+
+def test_a_topic_made_anew_is_read_from_its_first_message_when_it_was_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Brokers(tmp_path) as cluster:
+        cluster.create("orders", 1)
+        cluster.send("orders", *numbered(5))
+        clock = Clock()
+        reader = _following(cluster, "orders", clock, failOnDataLoss=False)
+        first = reader.latestOffset({}, ALL)
+        new = _remake(cluster, b"new0", b"new1")
+
+        assert reader.latestOffset(handed_back(first), ALL) == first
+        clock.seconds += 2
+        with caplog.at_level(logging.WARNING, "kerolox.spark.horizon"):
+            second = reader.latestOffset(handed_back(first), ALL)
+            new += cluster.send("orders", *numbered(6, b"later"))
+            third = reader.latestOffset(handed_back(second), ALL)
+
+        assert bodies_of(reader, first, second) == [b"new0", b"new1"]
+        assert bodies_of(reader, second, third) == new[2:]
+        # The old offset has been passed meanwhile, and the batch is the same when it is run again.
+        assert bodies_of(_following(cluster, "orders", clock), first, second) == [b"new0", b"new1"]
+        assert reader.latestOffset(handed_back(third), ALL) == third
+        assert [record.message for record in caplog.records] == [
+            "orders broker-a 0: shorter than what was read of it, and so read from its first message on"
+        ]
+
+
+def test_a_topic_made_anew_and_still_empty_is_read_from_its_first_message_however_much_comes_then(
+    tmp_path: Path,
+) -> None:
+    with Brokers(tmp_path) as cluster:
+        cluster.create("orders", 1)
+        cluster.send("orders", *numbered(5))
+        clock = Clock()
+        reader = _following(cluster, "orders", clock, failOnDataLoss=False)
+        first = reader.latestOffset({}, ALL)
+        _remake(cluster)
+        reader.latestOffset(handed_back(first), ALL)
+        clock.seconds += 2
+        second = reader.latestOffset(handed_back(first), ALL)
+
+        new = cluster.send("orders", *numbered(9, b"new"))
+
+        assert bodies_of(reader, second, reader.latestOffset(handed_back(second), ALL)) == new
+
+
+def test_a_query_that_is_to_end_reads_a_topic_made_anew_from_its_first_message_if_losses_may_be(
+    tmp_path: Path,
+) -> None:
+    with Brokers(tmp_path) as cluster:
+        cluster.create("orders", 1)
+        new = cluster.send("orders", *numbered(12))
+        clock = Clock()
+        reader = _ending(cluster, "orders", clock, maxOffsetsPerTrigger=10, failOnDataLoss=False)
+
+        assert _until_done(reader, _short(50)) == new
+        assert clock.seconds == 102

@@ -51,6 +51,17 @@ def test_a_batch_reads_between_two_places_and_new_queues_from_where_they_begin()
     assert ranges(start, end) == [QueueRange("orders", "broker-a", 0, 3, 5), QueueRange("orders", "broker-b", 0, 2, 9)]
 
 
+def test_a_batch_may_begin_anew_where_the_last_one_had_come_further() -> None:
+    start, end = Place({A0: 9, A1: 2}), Place({A0: 5, A1: 3, B0: 4}, {B0: 0}, {A0: 1, B0: 2})
+
+    assert Place.from_json(json.loads(json.dumps(end.to_json()))) == end
+    assert ranges(start, end) == [
+        QueueRange("orders", "broker-a", 0, 1, 5),
+        QueueRange("orders", "broker-a", 1, 2, 3),
+        QueueRange("orders", "broker-b", 0, 2, 4),
+    ]
+
+
 def test_nothing_lies_between_places_that_go_backwards() -> None:
     assert ranges(Place({A0: 9}), Place({A0: 5})) == []
 

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from kerolox.errors import KeroloxError
 from kerolox.spark.bounds import Bounds, bounds_of
@@ -18,6 +18,14 @@ from kerolox.wire.bodies.queues import MessageQueue
 log = logging.getLogger(__name__)
 
 _PAUSE_SECONDS: Final = 0.5
+
+
+class Ahead(NamedTuple):
+    """What may be read next: up to `ends`. `begins` is where queues do that are new, `anew` where such as were not."""
+
+    begins: Offsets
+    ends: Offsets
+    anew: Offsets
 
 
 class Horizon:
@@ -36,9 +44,9 @@ class Horizon:
         # As far as was to be read when a query was told to end there; None if it goes on.
         self.target: Offsets | None = None
         self.ends: Offsets = {}
-        # Since when queues are not where they should be.
-        self._missing: dict[MessageQueue, float] = {}
-        # Those of them of which people were told, and those without which a query is to end.
+        # Since when queues are gone, or (True) shorter than what was read of them.
+        self._missing: dict[tuple[MessageQueue, bool], float] = {}
+        # Those that are gone and of which people were told.
         self._given_up: set[MessageQueue] = set()
         self._last_batch = float("-inf")
         self._told: Offsets = {}
@@ -51,70 +59,71 @@ class Horizon:
     def after(self, start: Place, *, is_first: bool, is_limited: bool) -> Place | None:
         """Returns where a batch ends that begins at `start`; None if there is none to be run now."""
         if is_first:
-            begins, ends = self._first()
+            begins, ends, anew = self._first()
         elif self.target is not None:
-            begins, ends = self._left(start.offsets)
+            begins, ends, anew = self._left(start.offsets)
         else:
-            begins, ends = self._next(start)
+            begins, ends, anew = self._next(start.offsets)
         new = {queue: offset for queue, offset in begins.items() if queue not in start.offsets}
-        places = start.offsets | new
+        places = start.offsets | new | anew
         if self.target is not None:
             # What begins after it has nothing left, and is not shorter than it should be.
             self.target |= {queue: max(offset, self.target[queue]) for queue, offset in new.items()}
         available = {queue: max(ends[queue] - places[queue], 0) for queue in ends}
-        if not is_first and not new and not self._is_due(sum(available.values())):
+        if not is_first and not new and not anew and not self._is_due(sum(available.values())):
             return None
         taken = self._limited(available, places) if is_limited else available
         self._last_batch = self.now()
         offsets = {queue: offset + taken.get(queue, 0) for queue, offset in places.items()}
-        return Place(offsets, new)
+        return Place(offsets, new, anew)
 
-    def _first(self) -> tuple[Offsets, Offsets]:
+    def _first(self) -> Ahead:
         """Returns where queues begin for a query that has no checkpoint yet, and where they end."""
         if self.target is None:
             firsts, ends = self.cluster.patiently(self._all_there, "offsets")
             self.ends = ends
         else:
             check_all_there(self._options, set(self.target))
-            firsts, ends = self._awaited({})
+            firsts, ends, _ = self._awaited({})
         starts = self.cluster.patiently(lambda: resolved(self.cluster, self._options.start, firsts, ends), "offsets")
-        return starts, self._aimed(ends)
+        return Ahead(starts, self._aimed(ends), {})
 
     def _all_there(self) -> tuple[Offsets, Offsets]:
         queues = queues_of(self.cluster, self._options)
         check_all_there(self._options, queues)
         return all_of(self.cluster.begins(queues)), all_of(self.cluster.ends(queues))
 
-    def _next(self, start: Place) -> tuple[Offsets, Offsets]:
+    def _next(self, offsets: Offsets) -> Ahead:
         """Returns where queues begin that were not there before, and where all end that can be asked."""
         try:
             queues = queues_of(self.cluster, self._options)
         except KeroloxError as error:
             # Brokers come back; until then there is nothing new.
             log.warning("which queues there are is not known now: %s", error)
-            self._check_missing(set(start.offsets), set(start.offsets))
-            return {}, {}
-        self._tell(start.offsets)
+            self._missing = {}
+            return Ahead({}, {}, {})
+        self._tell(offsets)
         ends, firsts = self.cluster.ends(queues), self.cluster.begins(queues)
         for queue, reason in ends.failed.items():
             log.warning("where %s ends is not known now: %s", listed([queue]), reason)
         known = {queue: end for queue, end in ends.offsets.items() if queue in firsts.offsets}
         self.ends |= known
-        self._check_kept(start.offsets, firsts.offsets)
-        short = {queue for queue, end in known.items() if end < start.offsets.get(queue, 0)}
-        self._check_missing((set(start.offsets) - queues) | short, set(ends.failed))
-        return {queue: firsts.offsets[queue] for queue in known if queue not in start.offsets}, known
+        self._check_kept(offsets, firsts.offsets)
+        short = {queue for queue, end in known.items() if end < offsets.get(queue, 0)}
+        late = self._check_missing(set(offsets) - queues, short)
+        anew = self._begun_anew({queue: firsts.offsets[queue] for queue in late & short})
+        return Ahead({queue: firsts.offsets[queue] for queue in known if queue not in offsets}, known, anew)
 
     # As far as the target
 
-    def _left(self, offsets: Offsets) -> tuple[Offsets, Offsets]:
+    def _left(self, offsets: Offsets) -> Ahead:
         """Returns where queues begin that were not there before, and where all end of which something is left."""
-        begins, ends = self._awaited(offsets)
+        begins, ends, anew = self._awaited(offsets)
         self._tell(offsets)
         self._check_kept(offsets, begins)
-        return begins, self._aimed(ends)
+        return Ahead(begins, self._aimed(ends), anew)
 
-    def _awaited(self, offsets: Offsets) -> tuple[Offsets, Offsets]:
+    def _awaited(self, offsets: Offsets) -> Ahead:
         """Waits until all that is left can be read, and returns where those queues begin and end.
 
         A query that is to end is done when there is nothing new: what is away only now must not look like that.
@@ -126,18 +135,14 @@ class Horizon:
             if queue not in self._given_up and offsets.get(queue) != self.target.get(queue)
         }
         if not left:
-            return {}, {}
+            return Ahead({}, {}, {})
         bounds = self._bounds_in_time(left)
-        if not bounds.is_whole:
-            self._go_without(bounds, offsets)
-        begins, ends = (
-            {queue: offset for queue, offset in found.items() if queue not in self._given_up}
-            for found in (bounds.begins, bounds.ends)
-        )
+        anew = {} if bounds.is_whole else self._go_without(bounds, offsets)
+        begins, ends = bounds.begins, bounds.ends
         self.ends |= ends
         # What was away when the target was set, or shorter than what was read of it, is read as far as it goes now.
         self.target |= {queue: end for queue, end in ends.items() if self.target.get(queue, -1) < offsets.get(queue, 0)}
-        return begins, ends
+        return Ahead(begins, ends, anew)
 
     def _bounds_in_time(self, least: Offsets) -> Bounds:
         """Asks until every queue has answered and is long enough, for as long as retryTimeout says."""
@@ -152,8 +157,11 @@ class Horizon:
                 log.warning("%s; what is left to be read is waited for", said)
             self.pause(_PAUSE_SECONDS)
 
-    def _go_without(self, bounds: Bounds, offsets: Offsets) -> None:
-        """Gives up what is gone for good if that may be; raises if it may not, or may come back."""
+    def _go_without(self, bounds: Bounds, offsets: Offsets) -> Offsets:
+        """Gives up what is gone for good if that may be, and returns where queues begin anew.
+
+        Raises if losses may not be, or if it is not known whether there are any.
+        """
         assert self.target is not None
         if bounds.loss and self._options.fail_on_data_loss:
             raise DataLost(
@@ -166,9 +174,11 @@ class Horizon:
                 "query goes on; if they take longer, make retryTimeout longer"
             )
         log.warning("%s, for %d ms: the query ends without what is gone", bounds.loss, self._patience_millis)
-        cut = {queue: bounds.ends[queue] for queue in bounds.short if bounds.ends[queue] >= offsets.get(queue, 0)}
-        self.target |= cut
-        self._given_up |= bounds.unlisted | (bounds.short.keys() - cut.keys())
+        self._given_up |= bounds.unlisted
+        # What was to be read and is not there any more is not waited for again.
+        self.target |= {queue: bounds.ends[queue] for queue in bounds.short}
+        is_anew = [queue for queue in bounds.short if bounds.ends[queue] < offsets.get(queue, 0)]
+        return self._begun_anew({queue: bounds.begins[queue] for queue in is_anew})
 
     def _aimed(self, ends: Offsets) -> Offsets:
         if self.target is None:
@@ -186,20 +196,31 @@ class Horizon:
                 "were read. To go on without them set option failOnDataLoss to false"
             )
 
-    def _check_missing(self, missing: set[MessageQueue], unreachable: set[MessageQueue]) -> None:
-        """DataLost if queues have not been there for too long. A broker that starts again is away for a while."""
-        now = self.now()
-        self._missing = {queue: self._missing.get(queue, now) for queue in missing - unreachable}
-        late = [queue for queue, since in self._missing.items() if (now - since) * 1000 >= self._patience_millis]
-        if late and not self._options.fail_on_data_loss:
-            if not set(late) <= self._given_up:
-                log.warning("%s: gone, or shorter than what was read of it, and so read no further", listed(late))
-            self._given_up = set(late)
-        elif late:
+    def _check_missing(self, gone: set[MessageQueue], short: set[MessageQueue]) -> set[MessageQueue]:
+        """Returns queues that have not been there for too long; DataLost if there are any and losses may not be.
+
+        A broker that starts again is away for a while, and a replica that takes over may have to catch up.
+        """
+        now, since = self.now(), self._missing
+        states = [(queue, False) for queue in gone] + [(queue, True) for queue in short]
+        self._missing = {state: since.get(state, now) for state in states}
+        late = {queue for (queue, _), then in self._missing.items() if (now - then) * 1000 >= self._patience_millis}
+        if late and self._options.fail_on_data_loss:
             raise DataLost(
                 f"{listed(late)}: gone, or shorter than what was read of it, for {self._patience_millis} ms. If that "
                 "was meant, set option failOnDataLoss to false; if its broker takes longer, make retryTimeout longer"
             )
+        if not late & gone <= self._given_up:
+            log.warning("%s: gone, and so read no further", listed(late & gone))
+        self._given_up = late & gone
+        return late
+
+    @staticmethod
+    def _begun_anew(begins: Offsets) -> Offsets:
+        """Returns them, and says so: such queues have been deleted and made again, as far as one can tell."""
+        if begins:
+            log.warning("%s: shorter than what was read of it, and so read from its first message on", listed(begins))
+        return begins
 
     @property
     def _patience_millis(self) -> int:

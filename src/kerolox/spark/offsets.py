@@ -12,6 +12,7 @@ EARLIEST: Final = -2
 
 # No topic can be named so.
 _BEGIN: Final = "@begin"
+_ANEW: Final = "@anew"
 
 Offsets = dict[MessageQueue, int]
 
@@ -92,26 +93,29 @@ class Place:
     """How far a stream has come: what a checkpoint keeps of it.
 
     `begins` says where queues begin that are new in this batch. So a batch that is run again after a crash reads the
-    same messages, whatever `latest` has come to mean since.
+    same messages, whatever `latest` has come to mean since. `anew` says where this batch begins in queues that it does
+    not go on with where the last one ended.
     """
 
     offsets: Offsets = field(default_factory=dict)
     begins: Offsets = field(default_factory=dict)
+    anew: Offsets = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {_BEGIN: to_json(self.begins), **to_json(self.offsets)}
+        anew = {_ANEW: to_json(self.anew)} if self.anew else {}
+        return {**anew, _BEGIN: to_json(self.begins), **to_json(self.offsets)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Place":
-        offsets = {topic: brokers for topic, brokers in value.items() if topic != _BEGIN}
-        return cls(from_json(offsets), from_json(value.get(_BEGIN, {})))
+        offsets = {topic: brokers for topic, brokers in value.items() if topic not in (_BEGIN, _ANEW)}
+        return cls(from_json(offsets), from_json(value.get(_BEGIN, {})), from_json(value.get(_ANEW, {})))
 
 
 def ranges(start: Place, end: Place) -> list[QueueRange]:
     """Returns what lies between two places; where an offset would go backwards, that is nothing."""
     found = []
     for queue in sorted(end.offsets, key=_by_topic):
-        first = start.offsets.get(queue, end.begins.get(queue))
+        first = end.anew.get(queue, start.offsets.get(queue, end.begins.get(queue)))
         if first is not None and first < end.offsets[queue]:
             found.append(range_of(queue, first, end.offsets[queue]))
     return found

@@ -117,7 +117,7 @@ class PlainStreamReader(StreamReader):
         else:
             end = self.horizon.after(self._last, is_first=False, is_limited=False)
             if end is not None:
-                self._last = Place(end.offsets, self._last.begins | end.begins)
+                self._last = Place(end.offsets, self._last.begins | end.begins, end.anew)
         assert self._last is not None
         return self._last.to_json()
 
