@@ -299,24 +299,87 @@ def test_older_sparks_read_all_there_is_and_go_on_after_a_restart(
     assert bodies_of(again, second, again.latestOffset()) == [b"3"]
 
 
+def _older(cluster: Brokers, topic: str, **options: Any) -> PlainStreamReader:
+    reader = streams.reader(reading_from(cluster, topic, **options))
+    assert isinstance(reader, PlainStreamReader)
+    return reader
+
+
 def test_older_sparks_do_not_read_again_what_a_broker_has_that_was_away(
     shared: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "spark_version", lambda: (4, 1))
     shared.create("away", 1, "broker-a")
     shared.send("away", b"a0")
-    queue = MessageQueue("broker-b", 0, "away")
-    reader = streams.reader(reading_from(shared, "away"))
-    assert isinstance(reader, PlainStreamReader)
+    reader = _older(shared, "away", failOnDataLoss=False)
     first = reader.latestOffset()
     # As a checkpoint has it that was written while broker-b had its part of the topic.
-    known = Place({MessageQueue("broker-a", 0, "away"): 0, queue: 2}).to_json()
+    known = Place({MessageQueue("broker-a", 0, "away"): 0, MessageQueue("broker-b", 0, "away"): 2}).to_json()
     assert bodies_of(reader, known, first) == [b"a0"]
+    second = reader.latestOffset()
 
     shared.create("away", 1, "broker-b")
     shared.send("away", b"b0", b"b1", b"b2", broker="broker-b")
 
-    assert bodies_of(reader, first, reader.latestOffset()) == [b"b2"]
+    third = reader.latestOffset()
+    assert bodies_of(reader, first, second) == []
+    assert bodies_of(reader, second, third) == [b"b2"]
+    # Whoever has just begun reads the same, and a new queue makes no difference to others.
+    assert bodies_of(_older(shared, "away"), second, third) == [b"b2"]
+    shared.create("away", 2, "broker-a")
+    shared.send("away", b"a1", queue_id=1)
+    assert bodies_of(reader, third, reader.latestOffset()) == [b"a1"]
+
+
+def test_older_sparks_read_nothing_without_a_broker_that_was_there_and_go_on_when_it_is_back(
+    shared: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is in the checkpoint by then, and run again before another is read."""
+    monkeypatch.setattr(streams, "spark_version", lambda: (4, 1))
+    shared.create("back", 1, "broker-a")
+    shared.send("back", b"a0")
+    known = Place({MessageQueue("broker-a", 0, "back"): 0, MessageQueue("broker-b", 0, "back"): 2}).to_json()
+    reader = _older(shared, "back")
+    first = reader.latestOffset()
+    with pytest.raises(DataLost, match=r"back broker-b 0: gone, .* started again when .* failOnDataLoss"):
+        reader.partitions(handed_back(known), handed_back(first))
+    # Still away: the trigger availableNow asks how far it may go before it runs a batch again, others do after that.
+    again = _older(shared, "back")
+    again.latestOffset()
+    with pytest.raises(DataLost, match="back broker-b 0"):
+        again.partitions(handed_back(known), handed_back(first))
+
+    shared.create("back", 1, "broker-b")
+    shared.send("back", b"b0", b"b1", b"b2", broker="broker-b")
+    ending, following = _older(shared, "back"), _older(shared, "back")
+    second = ending.latestOffset()
+
+    assert bodies_of(ending, known, first) == [b"a0"]
+    assert bodies_of(ending, first, second) == [b"b2"]
+    assert bodies_of(following, known, first) == [b"a0"]
+    assert bodies_of(following, known, first) == [b"a0"]
+    noted = following.latestOffset()
+    assert bodies_of(following, first, noted) == [b"b2"]
+    assert following.latestOffset() == noted
+    # After another restart it is the same batch, and nothing comes twice.
+    last = _older(shared, "back")
+    assert bodies_of(last, first, noted) == [b"b2"]
+    assert last.latestOffset() == noted
+    shared.send("back", b"b3", broker="broker-b")
+    assert bodies_of(last, noted, last.latestOffset()) == [b"b3"]
+
+
+def test_older_sparks_do_not_pass_over_a_queue_that_is_shorter_than_what_was_read_of_it(
+    shared: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "spark_version", lambda: (4, 1))
+    shared.create("cut", 1, "broker-a")
+    shared.send("cut", b"0", b"1")
+    reader = _older(shared, "cut")
+    first = reader.latestOffset()
+
+    with pytest.raises(DataLost, match="cut broker-a 0: gone, or shorter than what was read of it"):
+        reader.partitions(Place({MessageQueue("broker-a", 0, "cut"): 5}).to_json(), handed_back(first))
 
 
 def test_older_sparks_have_no_limits(shared: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:

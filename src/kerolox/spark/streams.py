@@ -4,6 +4,7 @@ What a checkpoint keeps is all that counts. Nothing is asked of a server that wo
 is run again: where it begins and ends is in the checkpoint, new queues included.
 """
 
+import logging
 import os
 import signal
 import threading
@@ -18,9 +19,12 @@ from kerolox.spark.edges import all_of
 from kerolox.spark.given import OptionError
 from kerolox.spark.horizon import Horizon
 from kerolox.spark.java import spark_version
-from kerolox.spark.offsets import Offsets, Place, ranges, to_json
+from kerolox.spark.offsets import Offsets, Place, listed, ranges, to_json
 from kerolox.spark.planning import partitions_of
+from kerolox.spark.pulling import DataLost
 from kerolox.spark.tasks import Ranges, Reading
+
+log = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader):
@@ -102,13 +106,17 @@ if TYPE_CHECKING or spark_version() >= (4, 2):
 
 
 class PlainStreamReader(StreamReader):
-    """For Spark 4.0 and 4.1, where a batch takes all there is, and nobody says where it begins."""
+    """For Spark 4.0 and 4.1, where a batch takes all there is, and nobody says where it begins.
+
+    So the first batch after a restart ends with the queues that are there then, whatever the checkpoint has.
+    """
 
     def __init__(self, reading: Reading) -> None:
         super().__init__(reading)
         self._last: Place | None = None
-        # How far queues were read whose brokers were away when the first batch after a restart was planned.
+        # How far queues were read that such a batch did not have, and those of them that no checkpoint has yet.
         self._away: Offsets = {}
+        self._unsaid: Offsets = {}
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
         if self._last is None:
@@ -116,23 +124,53 @@ class PlainStreamReader(StreamReader):
             self._last = self.horizon.after(Place(), is_first=True, is_limited=False)
         else:
             end = self.horizon.after(self._last, is_first=False, is_limited=False)
+            unsaid, self._unsaid = self._unsaid, {}
             if end is not None:
-                self._last = Place(end.offsets, self._last.begins | end.begins, end.anew)
+                self._last = Place(end.offsets, self._last.begins | end.begins, unsaid | end.anew)
         assert self._last is not None
         return self._last.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         known, last = Place.from_json(start), Place.from_json(end)
-        new = set(last.offsets) - set(known.offsets)
+        self._keep(known, last)
+        new = set(last.offsets) - set(known.offsets) - set(last.anew)
         if start and new:
             # They came while nothing ran, and where a query without a checkpoint would begin does not matter.
-            cluster = self.horizon.cluster
-            begins = cluster.patiently(lambda: all_of(cluster.begins(new - set(self._away))), "offsets of new queues")
-            start = Place(known.offsets | begins | self._away).to_json()
-        self._away |= {queue: offset for queue, offset in known.offsets.items() if queue not in last.offsets}
-        if self._last is not None:
-            self._last = Place(self._away | self._last.offsets, self._last.begins)
+            cluster, away = self.horizon.cluster, {queue: self._away[queue] for queue in new & set(self._away)}
+            begins = cluster.patiently(lambda: all_of(cluster.begins(new - set(away))), "offsets of new queues")
+            start = Place(known.offsets | begins | away).to_json()
         return super().partitions(start, end)
+
+    def _keep(self, known: Place, last: Place) -> None:
+        """Sees to it that the batch after this one has all queues that were read so far.
+
+        DataLost if that may never come: a query that is to end asks for nothing after its first batch, and the next
+        one would take such queues for new.
+        """
+        behind = {
+            queue: offset
+            for queue, offset in known.offsets.items()
+            if last.offsets.get(queue, -1) < offset and queue not in last.anew
+        }
+        self._away |= behind
+        if self._last is None:
+            # The batch was planned before a restart; the next one goes on from here.
+            self._last = last
+        elif self._reading.options.fail_on_data_loss and (lost := self._without(behind)):
+            raise DataLost(
+                f"{listed(lost)}: gone, or shorter than what was read of it. Nothing was read, and the query goes on "
+                "if it is started again when the broker is up. If that was meant, set option failOnDataLoss to false"
+            )
+        if unsaid := self._without(behind):
+            log.warning("%s: gone, or shorter than what was read of it", listed(unsaid))
+            self._last = Place(self._last.offsets | unsaid, self._last.begins, unsaid)
+            self._unsaid = unsaid
+
+    def _without(self, offsets: Offsets) -> Offsets:
+        """Returns those to which the last batch that was planned does not come."""
+        assert self._last is not None
+        reached = self._last.offsets
+        return {queue: offset for queue, offset in offsets.items() if reached.get(queue, -1) < offset}
 
 
 def reader(reading: Reading) -> StreamReader:
