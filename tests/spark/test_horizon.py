@@ -190,6 +190,28 @@ def test_where_losses_may_be_a_query_ends_without_what_is_gone_and_says_so_once(
         ]
 
 
+def test_where_losses_may_be_not_every_run_waits_for_a_broker_that_left_for_good(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Brokers(tmp_path) as cluster:
+        cluster.create("orders", 1)
+        sent = cluster.send("orders", *numbered(20))
+        gone = MessageQueue("broker-z", 0, "orders")
+        start = Place({MessageQueue("broker-a", 0, "orders"): 0, gone: 7}).to_json()
+        clock = Clock()
+        reader = _ending(cluster, "orders", clock, maxOffsetsPerTrigger=10, failOnDataLoss=False)
+
+        with caplog.at_level(logging.WARNING, "kerolox.spark.horizon"):
+            assert _until_done(reader, start) == sent
+
+        assert clock.pauses == 0
+        assert [record.message for record in caplog.records] == [
+            "orders broker-z 0: not there when the query began, which ends without it"
+        ]
+        # Should it come back, it is read on.
+        assert Place.from_json(reader.latestOffset(start, LIMIT)).offsets[gone] == 7
+
+
 def test_what_a_broker_lost_of_what_was_to_be_read_is_a_loss_too(tmp_path: Path) -> None:
     with Brokers(tmp_path) as cluster:
         cluster.create("orders", 1)
