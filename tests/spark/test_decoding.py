@@ -220,6 +220,23 @@ def test_each_queue_of_a_batch_has_its_own_bounds() -> None:
     assert [tuple(row.values()) for row in batch.to_pylist()] == [("a", 0), ("a", 1), ("b", 4)]
 
 
+def test_messages_between_the_offsets_are_counted_by_the_numbers_of_their_origins() -> None:
+    flags = sysflag.INNER_BATCH | sysflag.NEED_UNWRAP
+    three = replace(HELLO, queue_offset=5, body=inner.encode([inner.Part(b"x")] * 3), sys_flag=flags)
+    stored = [replace(HELLO, queue_offset=4), replace(HELLO, queue_offset=4, born_host=V6, sys_flag=0x10), three]
+    data = b"".join(encode(message) for message in stored)
+    batcher = Batcher(wanted_columns("queueOffset"))
+
+    list(batcher.add(data, Origin("a", 0, 7, 0)))
+    list(batcher.add(data, Origin("a", 5, 6, 1)))
+    list(batcher.add(data, Origin("a", 20, 30, 2)))
+    list(batcher.rest())
+    list(batcher.add(data, Origin("a", 0, 7, 0)))
+    list(batcher.rest())
+
+    assert batcher.counts == {0: 8, 1: 1, 2: 0}
+
+
 @pytest.mark.parametrize(("rows_max", "bytes_max", "sizes"), [(4, 10**6, [4, 4, 2]), (100, 3 * 125, [3, 3, 3, 1])])
 def test_a_batch_is_not_larger_than_allowed(rows_max: int, bytes_max: int, sizes: list[int]) -> None:
     data = b"".join(encode(replace(HELLO, queue_offset=offset)) for offset in range(10))

@@ -105,6 +105,7 @@ def test_pulls_are_under_way_while_others_are_answered(cluster: Brokers, monkeyp
 def test_what_is_missing_in_a_queue_is_passed_over_and_nothing_comes_twice(
     cluster: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whoever counts what came knows that something is missing: see test_tasks."""
     reader = cluster.brokers["broker-a"].store.reader
     first = reader.physical_offset("orders", 0, 70)
     assert first is not None

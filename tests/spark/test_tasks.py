@@ -1,6 +1,8 @@
 """What a task does with its partition, without a Spark around it."""
 
+import logging
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from kerolox.errors import ConfigurationError
 from kerolox.spark.offsets import QueueRange
 from kerolox.spark.options import ReadOptions, read_options
+from kerolox.spark.pulling import DataLost
 from kerolox.spark.schema import columns
 from kerolox.spark.tasks import Ranges, only_of, reading_of
 from tests.spark.clusters import Brokers, numbered
@@ -36,6 +39,77 @@ def test_several_ranges_become_one_batch_and_each_row_knows_its_broker(tmp_path:
         {"brokerName": "broker-b", "queueOffset": 8, "body": b"broker-b8"},
         {"brokerName": "broker-b", "queueOffset": 9, "body": b"broker-b9"},
     ]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    with Brokers(tmp_path_factory.mktemp("cluster")) as cluster:
+        cluster.create("orders", 2)
+        cluster.fill("orders", 1000, queues=2)
+        yield cluster
+
+
+@pytest.fixture
+def hole(cluster: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the broker pass over a record, as it does if that is damaged or its file was deleted."""
+    records = cluster.brokers["broker-a"].store.reader.records
+    place = cluster.brokers["broker-a"].store.reader.physical_offset("orders", 0, 70)
+    gather = records.gather
+
+    def gathering(found: object, places: list[tuple[int, int]], wants: object = None) -> None:
+        gather(found, [it for it in places if it[0] != place], wants)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(records, "gather", gathering)
+    monkeypatch.setattr(records, "gather_all", lambda starts, sizes: None)
+
+
+def _read(cluster: Brokers, *ranges: tuple[int, int, int], **options: str) -> list[int]:
+    """Returns the offsets of what is read of `(queue, start, end)`."""
+    parts = [QueueRange("orders", "broker-a", queue_id, start, end) for queue_id, start, end in ranges]
+    reading = reading_of(_options(cluster.namesrv_addr, **options), columns())
+    partition = Ranges(parts, {"broker-a": cluster.brokers["broker-a"].address})
+    return [offset for batch in reading.batches(partition) for offset in batch.column("queueOffset").to_pylist()]
+
+
+# What does not ask for more than 256 KiB gets what Apache's brokers give at a time.
+LITTLE = {"rocketmq.pullBatchSizeInBytes": str(256 * 1024)}
+
+
+@pytest.mark.usefixtures("hole")
+@pytest.mark.parametrize("options", [LITTLE, {}, {"tags": "*"}])
+def test_a_message_that_the_broker_passes_over_is_lost_unless_that_may_be(
+    cluster: Brokers, options: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = "1 of the messages at offsets 60 to 399 of queue 0 of topic orders on broker broker-a are lost"
+
+    with pytest.raises(DataLost, match=f"{lost}.*To go on without them set option failOnDataLoss to false"):
+        _read(cluster, (1, 3, 9), (0, 60, 400), **options)
+    assert _read(cluster, (0, 0, 70), (0, 71, 100), (1, 70, 71), **options) == [*range(70), *range(71, 100), 70]
+    assert caplog.messages == []
+    found = _read(cluster, (0, 60, 400), failOnDataLoss="false", **options)
+    assert found == [offset for offset in range(60, 400) if offset != 70]
+    assert [message.startswith(lost) for message in caplog.messages] == [True]
+
+
+@pytest.mark.parametrize("options", [LITTLE, {}])
+def test_what_is_known_to_be_lost_is_told_once(
+    cluster: Brokers, options: dict[str, str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = cluster.brokers["broker-a"].store.queues.get("orders", 0)
+    assert queue is not None
+    monkeypatch.setattr(queue, "min_offset", 100)
+
+    found = _read(cluster, (0, 20, 300), (0, 490, 510), failOnDataLoss="false", retryTimeout="100ms", **options)
+
+    assert found == [*range(100, 300), *range(490, 500)]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [line for line in warnings if "are lost: its broker gave out none" in line] == []
+    assert any("offsets 20 to 99" in line for line in warnings)
+
+
+@pytest.mark.usefixtures("hole")
+def test_who_wants_only_some_messages_misses_none(cluster: Brokers) -> None:
+    assert _read(cluster, (0, 60, 80), tags="rare") == []
 
 
 def test_where_nothing_was_planned_nothing_is_read() -> None:

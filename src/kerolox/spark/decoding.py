@@ -1,5 +1,6 @@
 """Many records in bytes become Arrow batches, without an object for each message."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -54,6 +55,8 @@ class Batcher:
         assert 0 < bytes_max < 2**30
         self._wanted = wanted
         self._only = only
+        # How many messages lay between the offsets that were wanted, by the number of their origin.
+        self.counts: Counter[int] = Counter()
         self._rows_max = rows_max
         self._bytes_max = bytes_max
         self._clear()
@@ -84,7 +87,8 @@ class Batcher:
         numbers = {origin: number for number, origin in enumerate(origins)}
         origin_numbers = np.repeat([numbers[origin] for origin in self._origins], self._counts)
         self._clear()
-        batch = batch_of(Block(buffer, starts, ends, origins, origin_numbers), self._wanted, self._only)
+        block = Block(buffer, starts, ends, origins, origin_numbers, counts=self.counts)
+        batch = batch_of(block, self._wanted, self._only)
         if batch.num_rows:
             yield batch
 

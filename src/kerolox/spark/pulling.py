@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -44,6 +44,7 @@ _BUSY = frozenset(
 _GONE = frozenset({ResponseCode.TOPIC_NOT_EXIST.value, ResponseCode.INVALID_PARAMETER.value})
 # A broker without enablePropertyFilter says so with the same code as if something had gone wrong.
 _UNSUPPORTED = "does not support"
+REMEDY: Final = "To go on without them set option failOnDataLoss to false"
 
 
 class DataLost(KeroloxError):
@@ -74,6 +75,8 @@ class Puller:
         self._find = find
         self._addresses = dict(addresses or {})
         self._channels: dict[str, Channel] = {}
+        # How many messages of each range were given up, with a line in the log.
+        self.lost: Counter[QueueRange] = Counter()
         # Whether the NameServer still has the queue that could not be read.
         self._is_listed = True
 
@@ -107,6 +110,7 @@ class Puller:
                 # Answers are under way that nobody will read.
                 self._drop(part.broker_name)
                 raise
+        self.lost[part] = reading.lost
 
     def _consider(self, reading: "_Reading", error: KeroloxError, seconds: float) -> None:
         """Returns if it is worth to try again; raises if it is not, or if it was tried for long enough."""
@@ -182,6 +186,9 @@ class _Reading:
         self._options = options
         self.part = part
         self.offset = part.start
+        # How many messages were given up, and up to where: pulls that are under way may say the same again.
+        self.lost = 0
+        self._lost_up_to = part.start
         # How many messages come at a time from a broker that gives less than it is asked for, once that is known.
         self._step: int | None = None
         self._size_max = 1
@@ -292,8 +299,10 @@ class _Reading:
     def _lost(self, offset: int, end: int, reason: str) -> int:
         what = f"offsets {offset} to {end - 1} of {named(self.part)} are lost: {reason}"
         if self._options.fail_on_data_loss:
-            raise DataLost(f"{what}. To go on without them set option failOnDataLoss to false")
+            raise DataLost(f"{what}. {REMEDY}")
         log.warning("%s", what)
+        self.lost += max(end - max(offset, self._lost_up_to), 0)
+        self._lost_up_to = max(end, self._lost_up_to)
         return end
 
 

@@ -1,5 +1,6 @@
 """Records of one buffer become the columns that are wanted of them."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
@@ -22,6 +23,8 @@ class Origin(NamedTuple):
     broker_name: str | None = None
     start: int = 0
     end: int = _FOREVER
+    # Which of a task's ranges they belong to, for whoever counts.
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,15 @@ class Block:
     origin_numbers: Longs
     # What is known of them already, if their hosts are all of one length.
     fields: Fields | None = None
+    # How many messages lie between the offsets of each origin, by its number, for whoever counts them.
+    counts: Counter[int] | None = None
 
 
 def batch_of(block: Block, wanted: Wanted, only: Only = EVERYTHING) -> pa.RecordBatch:
     """Returns the messages that are wanted, in the order in which they lie; RecordError if one is no record."""
     if bodies.has_inner_batches(block.buffer, block.starts):
         starts, ends, buffer, numbers = bodies.unrolled(block.buffer, block.starts, block.ends)
-        block = Block(buffer, starts, ends, block.origins, block.origin_numbers[numbers])
+        block = Block(buffer, starts, ends, block.origins, block.origin_numbers[numbers], counts=block.counts)
     elif block.fields is not None:
         return _Rows(block, wanted, only, block.fields, block.origin_numbers).batch()
     kinds = host_kinds(block.buffer, block.starts)
@@ -92,6 +97,8 @@ class _Rows:
         self._offset_ids: pa.StringArray | None = None
         self._damages: dict[int, str] = {}
         self._keep(self._are_between(only))
+        if block.counts is not None:
+            self._count(block.counts)
         if only.topics:
             self._keep(texts.is_one_of(self._topics(), only.topics))
         if only.tags:
@@ -115,7 +122,7 @@ class _Rows:
     def _are_between(self, only: Only) -> Mask:
         offsets = self._records.heads["queue_offset"]
         if len(self._origins) == 1:
-            _, start, end = self._origins[0]
+            _, start, end, _ = self._origins[0]
             mask = (offsets >= start) & (offsets < end)
         else:
             starts = np.array([origin.start for origin in self._origins])[self._origin_numbers]
@@ -125,6 +132,15 @@ class _Rows:
             times = self._records.heads["store_timestamp"]
             mask &= (times >= only.start_millis) & (times < only.end_millis)
         return mask
+
+    def _count(self, counts: Counter[int]) -> None:
+        """Adds how many records of each origin are left."""
+        if len(self._origins) == 1:
+            counts[self._origins[0].number] += len(self._records)
+            return
+        found = np.bincount(self._origin_numbers, minlength=len(self._origins))
+        for origin, count in zip(self._origins, found.tolist(), strict=True):
+            counts[origin.number] += count
 
     def _keep(self, mask: Mask) -> None:
         if mask.all():
