@@ -6,6 +6,7 @@ from kerolox.spark.cluster import Cluster, Found
 from kerolox.spark.given import OptionError
 from kerolox.spark.offsets import EARLIEST, LATEST, Offsets, listed, time_of
 from kerolox.spark.options import Edge, ReadOptions
+from kerolox.spark.pulling import DataLost
 from kerolox.wire.bodies.queues import MessageQueue
 
 
@@ -68,12 +69,21 @@ def _given(edge: Edge, offsets: Offsets, begins: Offsets, ends: Offsets) -> Offs
 def _of_group(cluster: Cluster, edge: Edge, begins: Offsets, ends: Offsets) -> Offsets:
     assert edge.group is not None
     committed = all_of(cluster.committed(edge.group, ends))
-    otherwise = begins if edge.otherwise == EARLIEST else ends
-    # What a group has left behind may have been deleted since, or its queue made anew.
-    return {
-        queue: min(max(committed[queue], begins[queue]), ends[queue]) if queue in committed else otherwise[queue]
-        for queue in ends
-    }
+    found = (begins if edge.otherwise == EARLIEST else ends) | committed
+    if not edge.fail_on_data_loss:
+        # What a group has left behind may have been deleted since, or its queue made anew.
+        return {queue: min(max(offset, begins[queue]), ends[queue]) for queue, offset in found.items()}
+    beyond = {queue for queue, offset in found.items() if offset > ends[queue]}
+    # A group that is at work may have come further than where queues ended when that was asked for.
+    for queue, end in (all_of(cluster.ends(beyond)) if beyond else {}).items():
+        if found[queue] > end:
+            raise DataLost(
+                f"group {edge.group} is at offset {found[queue]} of {listed([queue])}, which ends at {end}: messages "
+                "were lost, or the topic was made anew. Set the group back (mqadmin resetOffsetByTime), or set option "
+                "failOnDataLoss to false to read what comes"
+            )
+    # Who begins before the first message finds out which are lost when they are read.
+    return found
 
 
 def _at_times(cluster: Cluster, edge: Edge, ends: Offsets) -> Offsets:

@@ -39,6 +39,8 @@ class Edge:
     group: str | None = None
     # What holds where there is nothing at the time or later, or no offset of the group: an error if None.
     otherwise: int | None = None
+    # Whether it is an error that messages are gone which a group has not read; else they are passed over.
+    fail_on_data_loss: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         trigger_delay_millis=MAX_TRIGGER_DELAY_MILLIS if delay is None else delay,
         partitions_min=given.count("minPartitions"),
         records_per_partition_max=given.count("maxRecordsPerPartition"),
-        fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+        fail_on_data_loss=_fails_on_data_loss(given),
         group=_group(given, "groupId"),
         tags=given.text("tags"),
         sql=_sql(given),
@@ -206,7 +208,16 @@ def _start(given: Given, *, is_stream: bool) -> Edge:
             f"options startingGroup and {chosen} contradict each other: beside startingGroup, startingOffsets may only "
             "be earliest or latest, for queues where the group has no offset"
         )
-    return Edge(option="startingGroup", group=group, otherwise=EARLIEST if chosen is None else edge.word)
+    return Edge(
+        option="startingGroup",
+        group=group,
+        otherwise=EARLIEST if chosen is None else edge.word,
+        fail_on_data_loss=_fails_on_data_loss(given),
+    )
+
+
+def _fails_on_data_loss(given: Given) -> bool:
+    return given.flag("failOnDataLoss", default=True)
 
 
 def _end(given: Given) -> Edge:
