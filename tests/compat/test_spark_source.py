@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from kerolox.admin.sync import AdminClient
 from kerolox.client import Message, MessageQueue
 from kerolox.client.sync import Producer
-from kerolox.spark.options import read_options
+from kerolox.spark.cluster import Cluster
+from kerolox.spark.connecting import Connect
+from kerolox.spark.options import TOOLS_GROUP, read_options
 from kerolox.spark.schema import columns
 from kerolox.spark.source import BatchReader
 from kerolox.spark.streams import LimitedStreamReader
@@ -52,7 +55,9 @@ def _message(number: int) -> Message:
 
 
 def _reading(address: str, *, is_stream: bool = False, **options: str) -> Reading:
-    given = {"nameServer": address, "subscribe": "orders", "startingOffsets": "earliest", **options}
+    given = {"nameServer": address, "subscribe": "orders", **options}
+    if "startingTimestamp" not in options:
+        given.setdefault("startingOffsets", "earliest")
     return reading_of(read_options(given, is_stream=is_stream), columns())
 
 
@@ -91,6 +96,36 @@ def test_a_group_and_times_say_where_to_begin(namesrv_addr: str) -> None:
         reading_of(read_options({"nameServer": namesrv_addr, "subscribe": "orders", **far}, is_stream=False), columns())
     )
     assert reader.partitions() == []
+
+
+def test_a_time_means_the_first_message_stored_then_or_later(namesrv_addr: str) -> None:
+    """A batch has one time for all its messages, and brokers of 4.9 name any of them, or one that is near."""
+    reader = BatchReader(_reading(namesrv_addr))
+    times: dict[int, dict[int, int]] = {0: {}, 1: {}}
+    for partition in reader.partitions():
+        for batch in reader.read(partition):
+            for row in batch.select(["queueId", "queueOffset", "storeTimestamp"]).to_pylist():
+                times[row["queueId"]][row["queueOffset"]] = round(row["storeTimestamp"].timestamp() * 1000)
+    stored = {millis for all_times in times.values() for millis in all_times.values()}
+    asked = sorted({millis + more for millis in stored for more in (-1, 0, 1)})
+    gaps = [later - earlier for earlier, later in pairwise(sorted(set(times[0].values())))]
+    assert len(set(times[0].values())) < len(times[0])
+    assert max(gaps) > 2
+    asked += [asked[0] - 1000, asked[-1] + 1000, *(min(times[0].values()) + more for more in range(2, 2 * max(gaps)))]
+    cluster = Cluster(Connect(name_servers=namesrv_addr), TOOLS_GROUP)
+    cluster.routes(["orders"])
+    queues = {queue_id: MessageQueue("broker-a", queue_id, "orders") for queue_id in times}
+    ends = cluster.ends(queues.values()).offsets
+
+    for millis in asked:
+        found = cluster.at(dict.fromkeys(queues.values(), millis), ends).offsets
+        for queue_id, queue in queues.items():
+            later = [offset for offset, time in times[queue_id].items() if time >= millis]
+            assert found[queue] == min(later, default=ends[queue]), millis
+
+    first, last = min(times[0].values()), sorted(set(times[0].values()))[5]
+    between = _batch(namesrv_addr, startingTimestamp=str(first + 1), endingTimestamp=str(last))
+    assert len(between) == sum(first < time < last for all_times in times.values() for time in all_times.values())
 
 
 def test_a_stream_goes_through_a_topic_in_limited_batches_and_tells_how_far_it_is(namesrv_addr: str) -> None:

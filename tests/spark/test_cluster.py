@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kerolox.errors import ConfigurationError, ConnectFailed, RemotingError
+from kerolox.runtime.clock import SystemClock
 from kerolox.spark.cluster import Cluster
 from kerolox.spark.connecting import Connect
 from kerolox.spark.offsets import range_of
@@ -14,6 +16,17 @@ from kerolox.wire.bodies.queues import MessageQueue
 from tests.spark.clusters import Brokers, numbered
 
 Q0, Q1 = MessageQueue("broker-a", 0, "orders"), MessageQueue("broker-a", 1, "orders")
+TIME = 1_700_000_000_000
+
+
+class _At(SystemClock):
+    """One by which it is always the same time of day."""
+
+    def __init__(self, millis: int) -> None:
+        self._millis = millis
+
+    def millis(self) -> int:
+        return self._millis
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +34,14 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     with Brokers(tmp_path_factory.mktemp("cluster")) as brokers:
         brokers.create("orders", 2)
         brokers.send("orders", *numbered(5))
+        # Forty messages at a time have the same.
+        brokers.create("timed", 1)
+        store: Any = brokers.brokers["broker-a"].store
+        clock = store._clock
+        for number in range(10):
+            store._clock = _At(TIME + 1000 + number * 10)
+            brokers.send("timed", *numbered(40))
+        store._clock = clock
         yield brokers
 
 
@@ -49,15 +70,50 @@ def test_times_lead_to_offsets_and_beyond_the_last_to_the_end(cluster: Cluster, 
     assert (at(0), at(first), at(last + 1)) == (0, 0, 5)
 
 
-def test_brokers_that_name_the_last_message_for_a_later_time_are_understood(
+@pytest.mark.parametrize("kind", ["first", "nearest", "any of equal ones", "last", "of another file", "far too far"])
+def test_whatever_brokers_name_a_time_means_the_first_message_stored_then_or_later(
+    cluster: Cluster, brokers: Brokers, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    reader = brokers.brokers["broker-a"].store.reader
+    cluster.routes(["timed"])
+    queue = MessageQueue("broker-a", 0, "timed")
+    # The first of them are gone.
+    stored = brokers.brokers["broker-a"].store.queues.get("timed", 0)
+    assert stored is not None
+    monkeypatch.setattr(stored, "min_offset", 7)
+    there = [(offset, reader.store_time("timed", 0, offset)) for offset in range(7, 400)]
+
+    def right(millis: int) -> int:
+        return next((offset for offset, time in there if time >= millis), 400)
+
+    def answer(topic: str, queue_id: int, millis: int, *_: object) -> int:
+        nearest, _time = min(there, key=lambda it: abs(it[1] - millis))
+        answers = {"first": right(millis), "nearest": nearest, "any of equal ones": nearest + 17, "last": 399}
+        return answers.get(kind, 0 if kind == "of another file" else 5000)
+
+    monkeypatch.setattr(reader, "offset_at", answer)
+    for millis in (0, 999, 1000, 1001, 1004, 1005, 1006, 1010, 1047, 1089, 1090, 1091, 10**12):
+        assert cluster.at({queue: TIME + millis}, {queue: 400}).offsets == {queue: right(TIME + millis)}, millis
+
+
+def test_a_time_that_means_a_message_which_is_gone_means_the_next(
     cluster: Cluster, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of 4.x do."""
-    monkeypatch.setattr(brokers.brokers["broker-a"].store.reader, "offset_at", lambda *_: 4)
-    last = brokers.brokers["broker-a"].store.reader.store_time("orders", 0, 4)
+    cluster.routes(["timed"])
+    queue = MessageQueue("broker-a", 0, "timed")
+    reader = brokers.brokers["broker-a"].store.reader
+    gone = {reader.physical_offset("timed", 0, offset) for offset in (80, 81)}
+    records = reader.records
+    gather = records.gather
 
-    assert cluster.at({Q0: last}, {Q0: 5}).offsets == {Q0: 4}
-    assert cluster.at({Q0: last + 1}, {Q0: 5}).offsets == {Q0: 5}
+    def gathering(found: object, places: list[tuple[int, int]], wants: object = None) -> None:
+        gather(found, [place for place in places if place[0] not in gone], wants)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(records, "gather", gathering)
+    monkeypatch.setattr(records, "gather_all", lambda starts, sizes: None)
+    for guess in (0, 79, 80, 81, 82, 83, 399):
+        monkeypatch.setattr(reader, "offset_at", lambda *_, guess=guess: guess)
+        assert cluster.at({queue: TIME + 1020}, {queue: 400}).offsets == {queue: 82}, guess
 
 
 def test_a_group_has_offsets_where_it_has_committed(cluster: Cluster, brokers: Brokers) -> None:
@@ -80,7 +136,7 @@ def test_messages_are_measured(cluster: Cluster, brokers: Brokers) -> None:
 
 
 def test_patterns_match_whole_names_and_none_of_the_system(cluster: Cluster, brokers: Brokers) -> None:
-    assert cluster.topics_like(".*") == ["orders"]
+    assert cluster.topics_like(".*") == ["orders", "timed"]
     assert cluster.topics_like("order") == []
     brokers.admin.topics.create("%DLQ%shop", write_queues=1, read_queues=1)
     assert cluster.topics_like("%DLQ%.*") == ["%DLQ%shop"]

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from kerolox.client.loop_thread import LoopThread
@@ -20,11 +21,13 @@ from kerolox.errors import AnswerError, ConnectFailed, KeroloxError, QueryNotFou
 from kerolox.message.peek import peek
 from kerolox.spark.connecting import Connect, session_of
 from kerolox.spark.offsets import Offsets, QueueRange, listed
+from kerolox.spark.times import Stored, first_from
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.bodies.topics import TopicList
+from kerolox.wire.command import Command
 from kerolox.wire.header import Header, Request
 from kerolox.wire.headers import offsets as o
-from kerolox.wire.headers.messages import PullMessage
+from kerolox.wire.headers.messages import Pulled, PullMessage
 from kerolox.wire.headers.namesrv import GetAllTopicListFromNameserver, GetSystemTopicListFromNs
 from kerolox.wire.reply import Reply
 
@@ -38,6 +41,16 @@ _PAUSE_SECONDS: Final = 0.5
 # So many messages of a queue are looked at to tell how large they are.
 _SAMPLE_COUNT: Final = 32
 _SUBSCRIPTION_BIT: Final = 4
+# So many files without a record are passed over to find the one that follows an offset.
+_HOLES_MAX: Final = 16
+_NOTHING_HERE: Final = frozenset(
+    code.value
+    for code in (
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -123,13 +136,10 @@ class Cluster:
         async def one(queue: MessageQueue) -> int:
             millis = times[queue]
             request = o.SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=millis)
-            offset = max((await self._call(queue, request)).fields.offset or 0, 0)
-            if offset == ends[queue] - 1:
-                # Brokers of 4.x name the last message if all are older.
-                record = await self._sample(queue, offset, 1)
-                if record and peek(record).store_timestamp < millis:
-                    return ends[queue]
-            return min(offset, ends[queue])
+            guess = (await self._call(queue, request)).fields.offset or 0
+            smallest = o.GetMinOffset(topic=queue.topic, queue_id=queue.queue_id)
+            begin = min(max((await self._call(queue, smallest)).fields.offset or 0, 0), ends[queue])
+            return await first_from(millis, guess, begin, ends[queue], partial(self._stored, queue))
 
         return self._found(times, one)
 
@@ -179,7 +189,23 @@ class Cluster:
         found = self._found(offsets, one)
         return {queue: float(found.offsets.get(queue, 1024)) for queue in offsets}
 
+    async def _stored(self, queue: MessageQueue, offset: int) -> Stored | None:
+        """Returns the message at an offset, or the first that the broker has after it."""
+        for _ in range(_HOLES_MAX):
+            command = await self._pulled(queue, offset, 1)
+            if command.code == ResponseCode.SUCCESS:
+                record = peek(command.body)
+                return Stored(max(record.queue_offset, offset), record.store_timestamp)
+            if command.code not in _NOTHING_HERE:
+                raise AnswerError.of(command.code, command.remark)
+            offset = max(Pulled.decode(command.ext).next_begin_offset, offset)
+        return None
+
     async def _sample(self, queue: MessageQueue, offset: int, count: int) -> bytes:
+        command = await self._pulled(queue, offset, count)
+        return command.body if command.code == ResponseCode.SUCCESS else b""
+
+    async def _pulled(self, queue: MessageQueue, offset: int, count: int) -> Command:
         request = PullMessage(
             consumer_group=self._group,
             topic=queue.topic,
@@ -193,8 +219,7 @@ class Cluster:
             sub_version=0,
         )
         seconds = self._connect.api_millis / 1000
-        command = await self._session.ask(self._broker(queue), request, timeout_seconds=seconds)
-        return command.body if command.code == ResponseCode.SUCCESS else b""
+        return await self._session.ask(self._broker(queue), request, timeout_seconds=seconds)
 
     # Asking
 
