@@ -21,7 +21,7 @@ from kerolox.message.message import Message
 from kerolox.message.record import decode_all, encode
 from kerolox.message.sysflag import CompressionType
 from kerolox.spark.decoding import Batcher, Only, Origin, batches
-from kerolox.spark.schema import columns, wanted, wanted_columns
+from kerolox.spark.schema import DAMAGE, columns, wanted, wanted_columns, with_columns
 from tests.message.examples import HELLO, V6, messages
 from tests.spark.conftest import environment
 
@@ -245,6 +245,51 @@ def test_a_batch_is_not_larger_than_allowed(rows_max: int, bytes_max: int, sizes
 
     assert [batch.num_rows for batch in found] == sizes
     assert [row["queueOffset"] for batch in found for row in batch.to_pylist()] == list(range(10))
+
+
+def test_a_batch_is_not_larger_than_allowed_when_its_bodies_are_restored() -> None:
+    """Bodies of zeros are a hundredth of their size or less while they are compressed."""
+    kilobyte = 1024
+    plain, body = b"x" * kilobyte, bytes(100 * kilobyte)
+    flags = sysflag.with_compression(0, CompressionType.ZLIB)
+    small = replace(HELLO, body=compress(body), sys_flag=flags)
+    parts = inner.encode([inner.Part(body)] * 2)
+    unrolled = replace(small, body=compress(parts), sys_flag=flags | sysflag.INNER_BATCH | sysflag.NEED_UNWRAP)
+    kinds = [small, replace(small, born_host=V6, sys_flag=flags | 0x10), replace(HELLO, body=plain), small]
+    numbered = [replace(message, queue_offset=offset) for offset, message in enumerate(kinds * 25)]
+    numbered += [replace(unrolled, queue_offset=offset) for offset in range(100, 120, 2)]
+    data = b"".join(encode(message) for message in numbered)
+    bytes_max = 800 * kilobyte
+
+    found = list(batches([data], wanted_columns("queueOffset", "body"), bytes_max=bytes_max))
+
+    assert [row["queueOffset"] for batch in found for row in batch.to_pylist()] == list(range(120))
+    bodies = [row["body"] for batch in found for row in batch.to_pylist()]
+    assert bodies == [body, body, plain, body] * 25 + [body] * 20
+    assert all(batch.nbytes < bytes_max + 101 * kilobyte for batch in found)
+    assert len(found) < 16
+
+
+def test_bodies_that_nobody_asked_for_do_not_part_batches() -> None:
+    flags = sysflag.with_compression(0, CompressionType.ZLIB)
+    data = bytes(encode(replace(HELLO, body=compress(bytes(10_000)), sys_flag=flags))) * 10
+
+    assert len(list(batches([data], wanted_columns("queueOffset"), bytes_max=10_000))) == 1
+    assert len(list(batches([data], wanted_columns("body"), bytes_max=10_000))) == 10
+
+
+def test_what_is_wrong_with_bodies_is_told_by_the_rows_of_their_batch() -> None:
+    flags = sysflag.with_compression(0, CompressionType.ZLIB)
+    good = replace(HELLO, body=compress(bytes(1000)), sys_flag=flags)
+    bad = replace(good, body=b"damaged")
+    data = b"".join(encode(message) for message in (good, good, good, bad, HELLO, bad, good))
+
+    found = list(batches([data], with_columns(wanted_columns("body"), DAMAGE), bytes_max=2000))
+
+    assert [[row[DAMAGE] is None for row in batch.to_pylist()] for batch in found] == [
+        [True, True],
+        [True, False, True, False, True],
+    ]
 
 
 def test_batches_have_the_schema_that_was_asked_for() -> None:

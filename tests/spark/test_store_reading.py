@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerolox.spark.rows import Origin, batch_of
+from kerolox.spark.rows import Origin, batches_of
 from kerolox.spark.schema import wanted_columns
 from kerolox.spark.store_ranges import LogRange, StoreFiles, ranges
 from kerolox.spark.store_reading import blocks
@@ -39,7 +39,8 @@ def read(
             if isinstance(found, Damage):
                 damages.append(found)
             else:
-                bodies = batch_of(found, wanted_columns("body")).column("body").to_pylist()
+                (batch,) = batches_of(found, wanted_columns("body"))
+                bodies = batch.column("body").to_pylist()
                 numbers += [int(body.split()[0]) for body in bodies]
     files.close()
     return numbers, damages

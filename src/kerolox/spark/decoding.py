@@ -10,14 +10,13 @@ import pyarrow as pa
 from kerolox.message.errors import RecordError
 from kerolox.message.record import size_and_magic
 from kerolox.spark.fields import RECORD_SIZE_MIN, Longs, walk
-from kerolox.spark.rows import ANYWHERE, EVERYTHING, Block, Only, Origin, batch_of
+from kerolox.spark.rows import ANYWHERE, BYTES_MAX, EVERYTHING, Block, Only, Origin, batches_of
 from kerolox.spark.schema import Wanted
 
 __all__ = ["ANYWHERE", "BYTES_MAX", "EVERYTHING", "ROWS_MAX", "Batcher", "Only", "Origin", "batches"]
 
-# What Spark carries at the least cost; with far smaller or larger batches a row costs it twice as much.
+# As with BYTES_MAX, what Spark carries at the least cost.
 ROWS_MAX: Final = 4096
-BYTES_MAX: Final = 8 * 1024 * 1024
 # With so many rows a batch is worth it, and waits for no more that would have to be copied to it.
 ROWS_MIN: Final = 1024
 
@@ -45,7 +44,7 @@ class Batcher:
     """Gathers chunks, which may be small and of several queues, until they are worth a batch.
 
     A batch has at least one row, at most `rows_max` unless one record holds more messages, and is made of not more
-    than `bytes_max` and one record.
+    than `bytes_max` and one record, stored as well as restored.
     """
 
     def __init__(
@@ -88,9 +87,9 @@ class Batcher:
         origin_numbers = np.repeat([numbers[origin] for origin in self._origins], self._counts)
         self._clear()
         block = Block(buffer, starts, ends, origins, origin_numbers, counts=self.counts)
-        batch = batch_of(block, self._wanted, self._only)
-        if batch.num_rows:
-            yield batch
+        for batch in batches_of(block, self._wanted, self._only, self._bytes_max):
+            if batch.num_rows:
+                yield batch
 
     def _clear(self) -> None:
         self._pieces: list[bytes | memoryview] = []

@@ -66,13 +66,13 @@ class Fields:
 
     def kept(self, mask: Mask) -> "Fields":
         """Returns those of the records that the mask marks."""
-        return self if mask.all() else self._chosen(mask)
+        return self if mask.all() else self.chosen(mask)
 
     def first(self, count: int) -> "Fields":
         """Returns so many of the records."""
-        return self if count == len(self) else self._chosen(slice(count))
+        return self if count == len(self) else self.chosen(slice(count))
 
-    def _chosen(self, rows: Mask | slice) -> "Fields":
+    def chosen(self, rows: Mask | slice) -> "Fields":
         return Fields(
             self.starts[rows],
             self.heads[rows],

@@ -1,7 +1,8 @@
 """Records of one buffer become the columns that are wanted of them."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -15,6 +16,8 @@ from kerolox.spark.fields import Fields, Longs, Mask, fields, host_kinds
 from kerolox.spark.schema import BODY, DAMAGE, PROPERTIES, Wanted
 
 _FOREVER: Final = 2**63 - 1
+# What Spark carries at the least cost; with far smaller or larger batches a row costs it twice as much.
+BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class Origin(NamedTuple):
@@ -58,25 +61,71 @@ class Block:
     counts: Counter[int] | None = None
 
 
-def batch_of(block: Block, wanted: Wanted, only: Only = EVERYTHING) -> pa.RecordBatch:
-    """Returns the messages that are wanted, in the order in which they lie; RecordError if one is no record."""
-    if bodies.has_inner_batches(block.buffer, block.starts):
-        starts, ends, buffer, numbers = bodies.unrolled(block.buffer, block.starts, block.ends)
-        block = Block(buffer, starts, ends, block.origins, block.origin_numbers[numbers], counts=block.counts)
-    elif block.fields is not None:
-        return _Rows(block, wanted, only, block.fields, block.origin_numbers).batch()
+def batches_of(
+    block: Block, wanted: Wanted, only: Only = EVERYTHING, bytes_max: int = BYTES_MAX
+) -> Iterator[pa.RecordBatch]:
+    """Yields the messages that are wanted, in the order in which they lie; RecordError if one is no record.
+
+    It is one batch, perhaps an empty one, unless bodies were compressed or several messages lie in one record: then
+    a batch has not more than `bytes_max` and one message when all is as it was before.
+    """
+    if not bodies.has_inner_batches(block.buffer, block.starts):
+        yield from _batches(block, wanted, only, bytes_max)
+        return
+    for starts, ends, buffer, numbers in bodies.unrolled(block.buffer, block.starts, block.ends, bytes_max):
+        part = Block(buffer, starts, ends, block.origins, block.origin_numbers[numbers], counts=block.counts)
+        yield from _batches(part, wanted, only, bytes_max)
+
+
+def _batches(block: Block, wanted: Wanted, only: Only, bytes_max: int) -> Iterator[pa.RecordBatch]:
+    rows = _by_hosts(block, wanted, only)
+    if BODY not in wanted or not any(part.has_compressed for part in rows):
+        yield _merged([part.batch() for part in rows], [part.starts for part in rows], wanted)
+        return
+    # One after the other in the order in which they lie, until they are enough for a batch.
+    owners = np.repeat(np.arange(len(rows)), [len(part.starts) for part in rows])
+    restorings = [part.restoring() for part in rows]
+    counts, size = [0] * len(rows), 0
+    for owner in owners[np.argsort(np.concatenate([part.starts for part in rows]), kind="stable")].tolist():
+        size += restorings[owner].next()
+        counts[owner] += 1
+        if size >= bytes_max:
+            yield _restored(rows, restorings, counts, wanted)
+            counts, size = [0] * len(rows), 0
+    if any(counts):
+        yield _restored(rows, restorings, counts, wanted)
+
+
+def _by_hosts(block: Block, wanted: Wanted, only: Only) -> "list[_Rows]":
+    """Returns the rows, those whose hosts are of one length together."""
+    if block.fields is not None:
+        return [_Rows(block, wanted, only, block.fields, block.origin_numbers)]
     kinds = host_kinds(block.buffer, block.starts)
     if not (kinds != kinds[0]).any():
         records = fields(block.buffer, block.starts, block.ends, int(kinds[0]))
-        return _Rows(block, wanted, only, records, block.origin_numbers).batch()
-    # Records whose hosts are of one length at a time, and then all of them in their order.
-    parts, places = [], []
+        return [_Rows(block, wanted, only, records, block.origin_numbers)]
+    found = []
     for kind in np.unique(kinds):
         chosen = np.flatnonzero(kinds == kind)
         records = fields(block.buffer, block.starts[chosen], block.ends[chosen], int(kind))
-        rows = _Rows(block, wanted, only, records, block.origin_numbers[chosen])
-        parts.append(rows.batch())
-        places.append(rows.starts)
+        found.append(_Rows(block, wanted, only, records, block.origin_numbers[chosen]))
+    return found
+
+
+def _restored(
+    rows: "list[_Rows]", restorings: list[bodies.Restoring], counts: list[int], wanted: Wanted
+) -> pa.RecordBatch:
+    """Returns so many of the first rows of each with the bodies that were restored, and leaves those after them."""
+    parts = [
+        part.taken(count, restoring.taken()) for part, restoring, count in zip(rows, restorings, counts, strict=True)
+    ]
+    return _merged([part.batch() for part in parts], [part.starts for part in parts], wanted)
+
+
+def _merged(parts: list[pa.RecordBatch], places: list[Longs], wanted: Wanted) -> pa.RecordBatch:
+    """Returns the rows of all in the order of where they lie."""
+    if len(parts) == 1:
+        return parts[0]
     order = np.argsort(np.concatenate(places), kind="stable")
     arrays = [pa.concat_arrays(columns).take(texts.fixed(order, pa.int64())) for columns in zip(*parts, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted.arrow)
@@ -95,7 +144,7 @@ class _Rows:
         self._properties: pa.BinaryArray | None = None
         self._found: dict[str, pa.StringArray] = {}
         self._offset_ids: pa.StringArray | None = None
-        self._damages: dict[int, str] = {}
+        self._restored: bodies.Restored | None = None
         self._keep(self._are_between(only))
         if block.counts is not None:
             self._count(block.counts)
@@ -103,6 +152,21 @@ class _Rows:
             self._keep(texts.is_one_of(self._topics(), only.topics))
         if only.tags:
             self._keep(texts.is_one_of(self._property("tags"), only.tags))
+
+    @property
+    def has_compressed(self) -> bool:
+        return bool(bodies.are_compressed(self._records).any())
+
+    def restoring(self) -> bodies.Restoring:
+        return bodies.Restoring(self._buffer, self._records)
+
+    def taken(self, count: int, restored: bodies.Restored) -> "_Rows":
+        """Returns the first rows, with these bodies, and goes on with the others."""
+        first = copy(self)
+        first._choose(slice(count))
+        first._restored = restored
+        self._choose(slice(count, None))
+        return first
 
     @property
     def starts(self) -> Longs:
@@ -115,9 +179,8 @@ class _Rows:
             return pa.RecordBatch.from_arrays(
                 [pa.nulls(0, field.type) for field in self._wanted.arrow], schema=self._wanted.arrow
             )
-        # What is damaged is known once the bodies are.
-        made = {name: _COLUMNS[name](self) for name in sorted(self._wanted.names, key=DAMAGE.__eq__)}
-        return pa.RecordBatch.from_arrays([made[name] for name in self._wanted.names], schema=self._wanted.arrow)
+        arrays = [_COLUMNS[name](self) for name in self._wanted.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._wanted.arrow)
 
     def _are_between(self, only: Only) -> Mask:
         offsets = self._records.heads["queue_offset"]
@@ -143,13 +206,16 @@ class _Rows:
             counts[origin.number] += count
 
     def _keep(self, mask: Mask) -> None:
-        if mask.all():
-            return
-        self._records = self._records.kept(mask)
-        self._origin_numbers = self._origin_numbers[mask]
+        if not mask.all():
+            self._choose(mask)
+
+    def _choose(self, rows: Mask | slice) -> None:
+        self._records = self._records.chosen(rows)
+        self._origin_numbers = self._origin_numbers[rows]
         # Made of records that are no longer all there.
         self._properties = None
         self._found = {}
+        self._offset_ids = None
 
     def _number(self, field: str, kind: type[np.signedinteger]) -> pa.Array:
         return texts.fixed(self._records.heads[field].astype(kind), pa.from_numpy_dtype(kind))
@@ -195,22 +261,23 @@ class _Rows:
     def _bodies(self) -> pa.BinaryArray:
         records = self._records
         stored = texts.cut(self._data, records.body_starts, records.body_ends)
-        restored, damages = bodies.restored(stored, records)
-        if damages and DAMAGE not in self._wanted:
-            row, reason = next(iter(damages.items()))
+        restored = self._restored
+        if restored is None:
+            return stored
+        if restored.damages and DAMAGE not in self._wanted:
+            row, reason = next(iter(restored.damages.items()))
             head = records.heads[row]
             raise RecordError(
                 f"message at offset {head['queue_offset']} of queue {head['queue_id']}, commit log offset "
                 f"{head['physical_offset']}, has a body that cannot be read: {reason}"
             )
-        self._damages = damages
-        return restored
+        return restored.among(stored, records)
 
     def _damage(self) -> pa.StringArray:
         """Returns why a body is still as it is stored."""
-        if not self._damages:
+        if self._restored is None or not self._restored.damages:
             return pa.nulls(len(self._records), pa.string())
-        return pa.array([self._damages.get(row) for row in range(len(self._records))], pa.string())
+        return pa.array([self._restored.damages.get(row) for row in range(len(self._records))], pa.string())
 
 
 Column: TypeAlias = Callable[[_Rows], pa.Array]

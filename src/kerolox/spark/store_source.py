@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kerolox.spark.given import Given, OptionError
-from kerolox.spark.rows import Block, Only, Origin, batch_of
+from kerolox.spark.rows import Block, Only, Origin, batches_of
 from kerolox.spark.schema import DAMAGE, Wanted, columns, with_columns
 from kerolox.spark.store_ranges import RANGE_SIZE, LogRange, Period, StoreFiles, ranges
 from kerolox.spark.store_reading import blocks
@@ -142,11 +142,9 @@ class StoreReader(DataSourceReader):
         files = StoreFiles(options.path)
         try:
             for found in _found(files, place, Origin(options.broker_name), options.is_verified):
-                if isinstance(found, Damage):
-                    batch = self._damaged(found, asked)
-                else:
-                    batch = batch_of(found, asked, only)
-                yield self._without_damaged(batch) if asked is not self._wanted else batch
+                made = [self._damaged(found, asked)] if isinstance(found, Damage) else batches_of(found, asked, only)
+                for batch in made:
+                    yield self._without_damaged(batch) if asked is not self._wanted else batch
         finally:
             files.close()
 
