@@ -4,7 +4,7 @@ import pytest
 
 from kerolox.client.loop_thread import LoopThread
 from kerolox.spark.connecting import RETRY_MILLIS, Connect, connect_of, release_sessions, session_of
-from kerolox.spark.given import Given
+from kerolox.spark.given import Given, OptionError
 
 
 def test_both_ways_to_name_an_option_mean_the_same() -> None:
@@ -42,6 +42,8 @@ def test_what_is_rocketmqs_own_is_passed_through() -> None:
         "rocketmq.unitName": "u",
         "rocketmq.connectTimeoutMillis": "100",
         "rocketmq.mqClientApiTimeout": "200",
+        "rocketmq.pollNameServerInterval": "5s",
+        "rocketmq.heartbeatBrokerInterval": "7000",
     }
 
     options = connect_of(Given(given)).client_options()
@@ -49,6 +51,33 @@ def test_what_is_rocketmqs_own_is_passed_through() -> None:
     assert options.client_id.startswith("10.0.0.1@spark#")
     assert options.client_id.endswith("@u")
     assert (options.connect_timeout_seconds, options.mq_client_api_timeout_seconds) == (0.1, 0.2)
+    assert (options.poll_name_server_interval_seconds, options.heartbeat_broker_interval_seconds) == (5.0, 7.0)
+    assert connect_of(Given({"nameServer": "a:1", "rocketmq.useTLS": "true"})).tls
+
+
+def test_name_servers_may_be_asked_for_as_java_s_clients_do() -> None:
+    asked = {"rocketmq.namesrv.domain": "names.example"}
+    other = {"rocketmq.namesrv.domain": "names.example:80", "rocketmq.namesrv.domain.subgroup": "blue"}
+
+    options = connect_of(Given(asked)).client_options()
+
+    assert (options.namesrv_url, options.name_servers) == ("http://names.example:8080/rocketmq/nsaddr", [])
+    assert connect_of(Given(other)).client_options().namesrv_url == "http://names.example:80/rocketmq/blue"
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({}, "option nameServer is missing"),
+        ({"nameServer": "a:1", "rocketmq.namesrv.domain": "b"}, "nameServer and rocketmq.namesrv.domain contradict"),
+        ({"nameServer": "a:1", "rocketmq.namesrv.domain.subgroup": "b"}, "no meaning without rocketmq.namesrv.domain"),
+        ({"rocketmq.namesrv.domain": ":80"}, "option rocketmq.namesrv.domain: "),
+        ({"nameServer": "a:b:c"}, "option nameServer: "),
+    ],
+)
+def test_name_servers_that_cannot_be_are_refused(given: dict[str, str], complaint: str) -> None:
+    with pytest.raises(OptionError, match=complaint):
+        connect_of(Given(given))
 
 
 def test_a_certificate_asks_for_tls() -> None:

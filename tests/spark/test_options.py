@@ -39,7 +39,7 @@ def test_all_that_can_be_said_is_understood() -> None:
         minPartitions=4,
         maxRecordsPerPartition=100,
         failOnDataLoss="false",
-        groupId="spark",
+        rocketmq__consumerGroup="spark",
         tags="a || b",
         includeProperties="true",
         valueFormat="string",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from kerolox.client.producer.settings import ProducerSettings
 from kerolox.spark import register
 from kerolox.spark.given import OptionError
 from kerolox.spark.repeats import drop_repeats
@@ -149,6 +151,48 @@ def test_a_stream_is_written_with_arrow_where_spark_has_it(cluster: Brokers) -> 
     writer = sink({"nameserver": cluster.namesrv_addr, "topic": "t"}).streamWriter(SCHEMA, overwrite=False)
 
     assert isinstance(writer, StreamWriter)
+
+
+def test_what_producers_may_be_told_is_passed_through() -> None:
+    given = {
+        "nameServer": "a:1",
+        "rocketmq.sendMsgTimeout": "2000",
+        "rocketmq.retryTimesWhenSendFailed": "0",
+        "rocketmq.retryAnotherBrokerWhenNotStoreOK": "true",
+        "rocketmq.createTopicKey": "template",
+        "rocketmq.defaultTopicQueueNums": "16",
+        "rocketmq.sendLatencyFaultEnable": "true",
+        "rocketmq.unitMode": "true",
+        "rocketmq.vipChannelEnabled": "true",
+    }
+
+    options = pickle.loads(pickle.dumps(WriteOptions.of(given, is_stream=False)))
+
+    assert options.sends.send_seconds == 2.0
+    assert options.sends.settings == ProducerSettings(
+        retry_times_when_send_failed=0,
+        retry_another_broker_when_not_store_ok=True,
+        create_topic_key="template",
+        default_topic_queue_nums=16,
+        send_latency_fault_enable=True,
+    )
+    client = options.connect.client_options()
+    assert (client.unit_mode, client.vip_channel_enabled) == (True, True)
+    assert WriteOptions.of({"nameServer": "a:1"}, is_stream=False).sends.settings == ProducerSettings()
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("rocketmq.compressMsgBodyOverHowmuch", "has no meaning here: rows travel in batches"),
+        ("rocketmq.maxMessageSize", "brokers say how large a message may be"),
+        ("rocketmq.retryTimesWhenSendFail", "is unknown: is rocketmq.retryTimesWhenSendFailed meant"),
+        ("rocketmq.createTopicKey", "rocketmq.createTopicKey: "),
+    ],
+)
+def test_what_producers_cannot_be_told_here_is_named(option: str, complaint: str) -> None:
+    with pytest.raises(OptionError, match=f"(?i)option {option}.*{complaint}|option {complaint}"):
+        WriteOptions.of({"nameServer": "a:1", option: "7 !"}, is_stream=False)
 
 
 def test_rows_are_written_where_spark_gives_rows(cluster: Brokers) -> None:

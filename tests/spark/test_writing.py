@@ -6,10 +6,12 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from kerolox.broker import Broker
+from kerolox.client.producer.settings import ProducerSettings
 from kerolox.message.message import Message as Record
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import decode_all
@@ -160,6 +162,18 @@ class Watch(logging.Handler):
     def __exit__(self, *error: object) -> None:
         self.seen.set()
         logging.getLogger("kerolox.spark.writing").removeHandler(self)
+
+
+def test_what_producers_are_told_reaches_the_one_who_sends(cluster: Brokers) -> None:
+    settings = ProducerSettings(retry_times_when_send_failed=0, default_topic_queue_nums=7)
+    sends = Sends(group="tests", send_seconds=4.0, in_flight_max=3, settings=settings)
+    deliveries = Deliveries(Connect(name_servers=cluster.namesrv_addr), sends)
+    try:
+        told = deliveries._sender._settings
+    finally:
+        deliveries.close()
+
+    assert told == replace(settings, send_timeout_seconds=4.0, sends_in_flight_max=3)
 
 
 def row(topic: str, number: int, key: str | None = None, **properties: str) -> Row:

@@ -22,7 +22,9 @@ RETRY_MILLIS: Final = 60_000
 class Connect:
     """Where the NameServers are, and how to prove who one is. It can be pickled, unlike anything connected."""
 
-    name_servers: str
+    name_servers: str = ""
+    # Instead of them: where an HTTP server has that text.
+    name_servers_url: str | None = None
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
     security_token: str | None = field(default=None, repr=False)
@@ -33,8 +35,13 @@ class Connect:
     client_ip: str | None = None
     instance_name: str | None = None
     unit_name: str | None = None
+    # What only those who send have a use for.
+    unit_mode: bool = False
+    vip_channel_enabled: bool = False
     connect_millis: int = 3000
     api_millis: int = 3000
+    poll_name_server_millis: int = 30_000
+    heartbeat_millis: int = 30_000
     # Servers that do not answer are asked again for so long.
     retry_millis: int = RETRY_MILLIS
 
@@ -42,16 +49,21 @@ class Connect:
         """Returns the same for producers, consumers and admin clients; each call is a client id of its own."""
         return Options(
             namesrv_addr=self.name_servers,
+            namesrv_url=self.name_servers_url,
             client_ip=self.client_ip,
             # Several processes have these options, and each must be told from the others.
             instance_name=None if self.instance_name is None else f"{self.instance_name}#{os.getpid()}",
             unit_name=self.unit_name,
+            unit_mode=self.unit_mode,
+            vip_channel_enabled=self.vip_channel_enabled,
             tls=self.tls_context() or False,
             access_key=self.access_key,
             secret_key=self.secret_key,
             security_token=self.security_token,
             connect_timeout_seconds=self.connect_millis / 1000,
             mq_client_api_timeout_seconds=self.api_millis / 1000,
+            poll_name_server_interval_seconds=self.poll_name_server_millis / 1000,
+            heartbeat_broker_interval_seconds=self.heartbeat_millis / 1000,
         )
 
     def tls_context(self) -> Any:
@@ -74,13 +86,7 @@ class Connect:
 
 def connect_of(given: Given) -> Connect:
     """Takes the options that reading and writing share."""
-    name_servers = given.text("nameServer", "rocketmq.namesrv.addr", "rocketmq.namesrvAddr")
-    if name_servers is None:
-        raise OptionError("option nameServer is missing: give host:port of the NameServer, several parted by ';'")
-    try:
-        parse_addresses(name_servers)
-    except ConfigurationError as error:
-        raise OptionError(f"option nameServer: {error}") from error
+    name_servers, url = _name_servers(given)
     access_key = given.text("accessKey", "rocketmq.accessKey")
     secret_key = given.text("secretKey", "rocketmq.secretKey")
     if (access_key is None) != (secret_key is None):
@@ -92,7 +98,7 @@ def connect_of(given: Given) -> Connect:
     trust = given.text("tlsTrustCertPath", "rocketmq.tls.client.trustCertPath")
     certificate = given.text("tlsCertPath", "rocketmq.tls.client.certPath")
     key = given.text("tlsKeyPath", "rocketmq.tls.client.keyPath")
-    tls = given.flag("tls", "rocketmq.tls.enable", default=bool(trust or certificate))
+    tls = given.flag("tls", "rocketmq.tls.enable", "rocketmq.useTLS", default=bool(trust or certificate))
     if (trust or certificate) and not tls:
         raise OptionError("option tls is false, and tlsTrustCertPath or tlsCertPath is given: leave out one of them")
     if (certificate is None) != (key is None):
@@ -101,6 +107,7 @@ def connect_of(given: Given) -> Connect:
     given.refuse({"rocketmq.namespace": "is not known here: write topics and groups as NAMESPACE%name"})
     return Connect(
         name_servers=name_servers,
+        name_servers_url=url,
         access_key=access_key,
         secret_key=secret_key,
         security_token=token,
@@ -113,8 +120,33 @@ def connect_of(given: Given) -> Connect:
         unit_name=given.text("rocketmq.unitName"),
         connect_millis=given.millis("rocketmq.connectTimeoutMillis") or 3000,
         api_millis=given.millis("rocketmq.mqClientApiTimeout") or 3000,
+        poll_name_server_millis=given.millis("rocketmq.pollNameServerInterval") or 30_000,
+        heartbeat_millis=given.millis("rocketmq.heartbeatBrokerInterval") or 30_000,
         retry_millis=_or(given.millis("retryTimeout", "rocketmq.retryTimeoutMillis"), RETRY_MILLIS),
     )
+
+
+def _name_servers(given: Given) -> tuple[str, str | None]:
+    """Returns the NameServers, or where they are asked for."""
+    name_servers = given.text("nameServer", "rocketmq.namesrv.addr", "rocketmq.namesrvAddr")
+    domain, subgroup = given.text("rocketmq.namesrv.domain"), given.text("rocketmq.namesrv.domain.subgroup")
+    if name_servers is not None and domain is not None:
+        raise OptionError("options nameServer and rocketmq.namesrv.domain contradict each other: give one of them")
+    if subgroup is not None and domain is None:
+        raise OptionError("option rocketmq.namesrv.domain.subgroup has no meaning without rocketmq.namesrv.domain")
+    try:
+        if domain is not None:
+            # As Java makes it (MixAll.getWSAddr).
+            host = domain if ":" in domain else f"{domain}:8080"
+            url = f"http://{host}/rocketmq/{subgroup or 'nsaddr'}"
+            Options(namesrv_url=url)
+            return "", url
+        if name_servers is None:
+            raise OptionError("option nameServer is missing: give host:port of the NameServer, several parted by ';'")
+        parse_addresses(name_servers)
+    except ConfigurationError as error:
+        raise OptionError(f"option {'nameServer' if domain is None else 'rocketmq.namesrv.domain'}: {error}") from error
+    return name_servers, None
 
 
 def _or(value: int | None, default: int) -> int:

@@ -110,7 +110,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         partitions_min=given.count("minPartitions"),
         records_per_partition_max=given.count("maxRecordsPerPartition"),
         fail_on_data_loss=_fails_on_data_loss(given),
-        group=_group(given, "groupId"),
+        group=_group(given, "groupId", "rocketmq.consumerGroup"),
         tags=given.text("tags"),
         sql=_sql(given),
         include_properties=given.flag("includeProperties", default=False),
@@ -168,8 +168,8 @@ def _topics(names: list[str], option: str) -> list[str]:
     return topics
 
 
-def _group(given: Given, name: str) -> str | None:
-    group = given.text(name)
+def _group(given: Given, name: str, *others: str) -> str | None:
+    group = given.text(name, *others)
     if group is not None:
         try:
             check_group(group)

@@ -3,7 +3,7 @@
 import logging
 import uuid
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kerolox.client.names import check_group, check_topic
+from kerolox.client.producer.settings import ProducerSettings
 from kerolox.errors import KeroloxError
 from kerolox.spark.connecting import Connect, connect_of
 from kerolox.spark.given import Given, OptionError
@@ -26,6 +27,8 @@ GROUP: Final = "kerolox_spark"
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 _BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
+_COMPRESSION: Final = ("rocketmq.compressMsgBodyOverHowmuch", "rocketmq.compressType", "rocketmq.compressLevel")
+_UNCOMPRESSED: Final = "has no meaning here: rows travel in batches, which no producer compresses. Leave it out"
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -53,10 +56,19 @@ class WriteOptions:
         # Spark hands over what it needs itself.
         given.text("checkpointLocation")
         given.text("queryName")
-        connect = connect_of(given)
+        connect = replace(
+            connect_of(given),
+            unit_mode=given.flag("rocketmq.unitMode", default=False),
+            vip_channel_enabled=given.flag("rocketmq.vipChannelEnabled", default=False),
+        )
         topic = given.text("topic")
         group = given.text("producerGroup", "rocketmq.producerGroup") or GROUP
-        for option, check, name in (("producerGroup", check_group, group), ("topic", check_topic, topic)):
+        settings = _settings(given)
+        for option, check, name in (
+            ("producerGroup", check_group, group),
+            ("topic", check_topic, topic),
+            ("rocketmq.createTopicKey", check_topic, settings.create_topic_key),
+        ):
             try:
                 if name is not None:
                     check(name)
@@ -79,10 +91,27 @@ class WriteOptions:
                 in_flight_max=given.count("batchesInFlight") or Sends.in_flight_max,
                 send_seconds=Sends.send_seconds if timeout is None else timeout / 1000,
                 retry_seconds=connect.retry_millis / 1000,
+                settings=settings,
             ),
         )
         given.end()
         return found
+
+
+def _settings(given: Given) -> ProducerSettings:
+    """Returns what is RocketMQ's own about sending; the rest of a producer's settings have options of Spark's."""
+    own = ProducerSettings()
+    retries = given.count("rocketmq.retryTimesWhenSendFailed", at_least=0)
+    given.refuse(dict.fromkeys(_COMPRESSION, _UNCOMPRESSED))
+    given.refuse({"rocketmq.maxMessageSize": "is not known here: brokers say how large a message may be"})
+    return replace(
+        own,
+        retry_times_when_send_failed=own.retry_times_when_send_failed if retries is None else retries,
+        retry_another_broker_when_not_store_ok=given.flag("rocketmq.retryAnotherBrokerWhenNotStoreOK", default=False),
+        create_topic_key=given.text("rocketmq.createTopicKey") or own.create_topic_key,
+        default_topic_queue_nums=given.count("rocketmq.defaultTopicQueueNums") or own.default_topic_queue_nums,
+        send_latency_fault_enable=given.flag("rocketmq.sendLatencyFaultEnable", default=False),
+    )
 
 
 @dataclass

@@ -8,7 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from kerolox.client.errors import NoRoute, SendFailed
@@ -64,6 +64,8 @@ class Sends:
     send_seconds: float = 10.0
     # Brokers that do not take a message are asked again for so long.
     retry_seconds: float = 60.0
+    # All else that producers may be told.
+    settings: ProducerSettings = field(default_factory=ProducerSettings)
 
 
 @dataclass(slots=True)
@@ -86,11 +88,11 @@ class Deliveries:
 
     def __init__(self, connect: Connect, sends: Sends) -> None:
         self._sends = sends
-        self._name_servers = connect.name_servers
+        self._name_servers = connect.name_servers_url or connect.name_servers
         self._thread = LoopThread.current()
         session = session_of(connect)
-        settings = ProducerSettings(
-            send_timeout_seconds=sends.send_seconds, sends_in_flight_max=max(sends.in_flight_max, 1)
+        settings = replace(
+            sends.settings, send_timeout_seconds=sends.send_seconds, sends_in_flight_max=max(sends.in_flight_max, 1)
         )
 
         async def made() -> Sender:
