@@ -20,28 +20,34 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def archived(spark: SparkSession, path: Path, hours: int = 3, each: int = 20) -> None:
-    """Makes an archive of some hours, as `archive` writes it."""
-    rows = spark.range(hours * each).selectExpr(
-        "'broker-a' AS brokerName",
-        "CAST(id % 2 AS INT) AS queueId",
-        "id AS queueOffset",
-        "id AS commitLogOffset",
-        "concat('ID', id) AS msgId",
-        "'' AS offsetMsgId",
-        "concat('key', id) AS keys",
-        "if(id % 2 = 0, 'even', 'odd') AS tags",
-        f"timestamp_seconds(1769860800 + (id div {each}) * 3600 + id) AS bornTimestamp",
-        f"timestamp_seconds(1769860800 + (id div {each}) * 3600 + id) AS storeTimestamp",
-        "'127.0.0.1:1' AS bornHost",
-        "0 AS reconsumeTimes",
-        "map('colour', 'blue', 'KEYS', 'x', 'UNIQ_KEY', 'y', '__SHARDINGKEY', concat('s', id % 3)) AS properties",
-        "encode(CAST(id AS STRING), 'utf-8') AS body",
-        "'orders' AS topic",
-        "DATE'2026-01-31' AS day",
-        "0 AS batch",
+def archived(
+    spark: SparkSession, path: Path, hours: int = 3, each: int = 20, *, batch: int = 0, where: str = "true"
+) -> None:
+    """Makes an archive of some hours, or a batch of it, as `archive` writes it."""
+    rows = (
+        spark.range(hours * each)
+        .selectExpr(
+            "'broker-a' AS brokerName",
+            "CAST(id % 2 AS INT) AS queueId",
+            "id AS queueOffset",
+            "id AS commitLogOffset",
+            "concat('ID', id) AS msgId",
+            "'' AS offsetMsgId",
+            "concat('key', id) AS keys",
+            "if(id % 2 = 0, 'even', 'odd') AS tags",
+            f"timestamp_seconds(1769860800 + (id div {each}) * 3600 + id) AS bornTimestamp",
+            f"timestamp_seconds(1769860800 + (id div {each}) * 3600 + id) AS storeTimestamp",
+            "'127.0.0.1:1' AS bornHost",
+            "0 AS reconsumeTimes",
+            "map('colour', 'blue', 'KEYS', 'x', 'UNIQ_KEY', 'y', '__SHARDINGKEY', concat('s', id % 3)) AS properties",
+            "encode(CAST(id AS STRING), 'utf-8') AS body",
+            "'orders' AS topic",
+            "DATE'2026-01-31' AS day",
+            f"{batch} AS batch",
+        )
+        .where(where)
     )
-    rows.write.partitionBy("topic", "day", "batch").parquet(str(path))
+    rows.write.mode("append").partitionBy("topic", "day", "batch").parquet(str(path))
 
 
 def read(spark: SparkSession, cluster: Brokers, topic: str) -> DataFrame:
@@ -106,6 +112,44 @@ def test_one_that_was_cut_short_goes_on_and_what_it_repeats_has_the_same_keys(
     messages = read(spark, cluster, topic)
     assert messages.count() == 80
     assert sorted(int(row.body) for row in drop_repeats(messages).collect()) == list(range(60))
+
+
+def test_of_an_hour_that_has_grown_what_is_new_is_sent(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive was at work in the second hour. What is sent once more has the same keys in such hours, too."""
+    archived(spark, tmp_path / "archive", where="queueOffset < 30")
+    options = options_of(cluster, tmp_path, topic)
+    assert replay(spark, options) == Replayed(30, 2, 0)
+    archived(spark, tmp_path / "archive", batch=1, where="queueOffset >= 30")
+    send = module._send
+
+    def cut_short(*args: Any) -> None:
+        send(*args)
+        raise RuntimeError("cut short")
+
+    monkeypatch.setattr(module, "_send", cut_short)
+    with pytest.raises(RuntimeError, match="cut short"):
+        replay(spark, options)
+    monkeypatch.undo()
+
+    assert (replay(spark, options), replay(spark, options)) == (Replayed(30, 2, 2), Replayed(0, 0, 3))
+
+    messages = read(spark, cluster, topic)
+    assert messages.count() == 70
+    assert sorted(int(row.body) for row in drop_repeats(messages).collect()) == list(range(60))
+
+
+def test_what_comes_into_an_archive_too_late_is_not_passed_over_in_silence(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    archived(spark, tmp_path / "archive", where="queueOffset NOT IN (25, 26)")
+    options = options_of(cluster, tmp_path, topic)
+    replay(spark, options)
+    archived(spark, tmp_path / "archive", batch=1, where="queueOffset = 25")
+
+    with pytest.raises(OptionError, match=r"has 19 messages of the hour 2026-01-31T13:00:00 .* 18 were: .* another"):
+        replay(spark, options)
 
 
 def test_what_is_wanted_can_be_chosen_and_order_kept(

@@ -2,8 +2,8 @@
 
 Each message gets the properties ORIGINAL_TOPIC, ORIGINAL_MSG_ID, ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP
 (milliseconds). It goes hour by hour, as messages were stored, and notes each hour that is done: run again with the same
-checkpoint, it goes on with the next one. Messages of an hour that was cut short are sent again with the same unique
-keys.
+checkpoint, it goes on with the next one, and with what the archive has got since of those that are done. Messages of an
+hour that was cut short are sent again with the same unique keys.
 
 \b
 kerolox pipeline replay --input archive --checkpoint replay.json --to orders_again --rate 1000
@@ -13,7 +13,8 @@ kerolox pipeline replay --input archive --checkpoint r.json --topic orders --sin
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -35,6 +36,7 @@ ORIGINALS: Final = {
     "ORIGINAL_BORN_TIMESTAMP": "bornTimestamp",
     "ORIGINAL_STORE_TIMESTAMP": "storeTimestamp",
 }
+_QUEUE: Final = ["topic", "brokerName", "queueId"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +71,19 @@ class _State(msgspec.Struct):
     id: str
     partitions: int
     asked: dict[str, str | None]
-    hours: list[int] = []
-    rows: int = 0
+    # How many messages of each hour were sent.
+    hours: dict[int, int] = {}
+    # Where each queue goes on, by topic, broker and number. An archive gets the messages of a queue in their order.
+    ends: list[tuple[str, str, int, int]] = []
+
+
+class _Hour(NamedTuple):
+    """What there is of an hour to be sent, and how far that goes in each queue."""
+
+    # In seconds since 1970.
+    begin: int
+    rows: int
+    ends: dict[tuple[str, str, int], int]
 
 
 def replay(spark: "SparkSession", options: ReplayOptions, run: Run | None = None) -> Replayed:
@@ -81,20 +94,28 @@ def replay(spark: "SparkSession", options: ReplayOptions, run: Run | None = None
     flow = running.flow("replay")
     before = len(state.hours)
     rows = running.work(spark, lambda: _chosen(spark, options))
-    left = [(hour, count) for hour, count in running.work(spark, lambda: _hours(rows)) if hour not in state.hours]
-    flow.lag = sum(count for _, count in left)
-    for number, (hour, count) in enumerate(left):
+    placed = _placed(spark, rows, state)
+    left = running.work(spark, lambda: _left(placed, options, state))
+    flow.lag = sum(hour.rows for hour in left)
+    for number, hour in enumerate(left):
         running.check()
         begun = millis()
-        running.work(spark, lambda hour=hour: _send(rows, hour, options, state))  # type: ignore[misc]
-        state.hours.append(hour)
-        state.rows += count
+        running.work(spark, lambda hour=hour: _send(placed, hour.begin, options, state))  # type: ignore[misc]
+        _note(state, hour)
         folders.write(options.checkpoint, msgspec.json.encode(state).decode())
-        flow.batch, flow.rows, flow.lag = number, flow.rows + count, flow.lag - count
+        flow.batch, flow.rows, flow.lag = number, flow.rows + hour.rows, flow.lag - hour.rows
         flow.batch_millis, flow.updated = max(1, millis() - begun), millis()
-        flow.rows_per_second = count * 1000 / flow.batch_millis
+        flow.rows_per_second = hour.rows * 1000 / flow.batch_millis
         running.tell()
     return Replayed(flow.rows, len(left), before)
+
+
+def _note(state: _State, hour: _Hour) -> None:
+    state.hours[hour.begin] = state.hours.get(hour.begin, 0) + hour.rows
+    ends = {(topic, broker, queue): end for topic, broker, queue, end in state.ends}
+    for place, end in hour.ends.items():
+        ends[place] = max(end, ends.get(place, 0))
+    state.ends = [(*place, end) for place, end in sorted(ends.items())]
 
 
 def _state(folders: Folders, options: ReplayOptions, partitions: int) -> _State:
@@ -143,21 +164,55 @@ def _chosen(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
     return rows if options.where is None else rows.where(options.where)
 
 
-def _hours(rows: "DataFrame") -> list[tuple[int, int]]:
-    """Returns the hours in which something was stored, in seconds since 1970, and how many messages that was."""
-    from pyspark.sql.functions import expr
+def _placed(spark: "SparkSession", rows: "DataFrame", state: _State) -> "DataFrame":
+    """Returns rows with their hour, and whether they lie before what was sent when this run began."""
+    from pyspark.sql.functions import broadcast, expr
 
-    hour = expr("CAST(floor(unix_millis(storeTimestamp) / 3600000) * 3600 AS BIGINT)").alias("hour")
-    return sorted((row["hour"], row["count"]) for row in rows.groupBy(hour).count().collect())
+    ends = broadcast(spark.createDataFrame(state.ends, "topic STRING, brokerName STRING, queueId INT, end BIGINT"))
+    return (
+        rows.withColumn("hour", expr("CAST(floor(unix_millis(storeTimestamp) / 3600000) * 3600 AS BIGINT)"))
+        .join(ends, _QUEUE, "left")
+        .withColumn("isBefore", expr("queueOffset < coalesce(end, 0)"))
+    )
 
 
-def _send(rows: "DataFrame", hour: int, options: ReplayOptions, state: _State) -> None:
+def _left(placed: "DataFrame", options: ReplayOptions, state: _State) -> list[_Hour]:
+    """Returns the hours of which something is to be sent; OptionError if what that is cannot be told."""
+    from pyspark.sql.functions import count, count_if, lit
+    from pyspark.sql.functions import max as largest
+
+    counts = count(lit(1)).alias("rows"), count_if("isBefore").alias("before")
+    reached = (largest("queueOffset") + 1).alias("reached")
+    found = placed.groupBy("hour", *_QUEUE).agg(*counts, reached).collect()
+    hours: list[_Hour] = []
+    for hour, parts in groupby(sorted(found, key=lambda row: row["hour"]), key=lambda row: row["hour"]):
+        queues = list(parts)
+        number, before = sum(row["rows"] for row in queues), sum(row["before"] for row in queues)
+        if hour in state.hours:
+            if before > state.hours[hour]:
+                at = datetime.fromtimestamp(hour, UTC).isoformat()[:19]
+                raise OptionError(
+                    f"{options.input} has {before} messages of the hour {at} that may have been sent, and "
+                    f"{state.hours[hour]} were: it has got some that are older than what was sent. To send all of that "
+                    f"hour again, give another checkpoint, with since {at}"
+                )
+            number -= before
+        if number:
+            hours.append(_Hour(hour, number, {tuple(row[name] for name in _QUEUE): row["reached"] for row in queues}))
+    return hours
+
+
+def _send(placed: "DataFrame", hour: int, options: ReplayOptions, state: _State) -> None:
     from pyspark.sql.functions import col, lit
 
     begin = datetime.fromtimestamp(hour, UTC)
     end = datetime.fromtimestamp(hour + 3600, UTC)
     day = lit(begin.date())
-    part = rows.where((col("storeTimestamp") >= lit(begin)) & (col("storeTimestamp") < lit(end)) & (col("day") == day))
+    stored = col("storeTimestamp")
+    part = placed.where((stored >= lit(begin)) & (stored < lit(end)) & (col("day") == day))
+    noted = state.hours.get(hour)
+    if noted is not None:
+        part = part.where(~col("isBefore"))
     part = part.repartition(state.partitions, "topic", "brokerName", "queueId")
     part = part.sortWithinPartitions("storeTimestamp", "topic", "brokerName", "queueId", "queueOffset")
     messages = part.select(
@@ -171,7 +226,8 @@ def _send(rows: "DataFrame", hour: int, options: ReplayOptions, state: _State) -
     if options.rate is not None:
         # Tasks run side by side, and the rate is that of all.
         messages = messages.mapInArrow(Pace(options.rate / state.partitions), messages.schema)
-    writer = messages.write.format("rocketmq").options(**options.connecting, writeId=f"{state.id}/{hour}")
+    write_id = f"{state.id}/{hour}" if noted is None else f"{state.id}/{hour}/{noted}"
+    writer = messages.write.format("rocketmq").options(**options.connecting, writeId=write_id)
     writer.mode("append").save()
 
 
