@@ -129,3 +129,14 @@ def test_what_spark_has_against_it_is_told_in_a_sentence(
 
     assert "\n" not in str(raised.value)
     assert json.loads((tmp_path / "progress" / "test.json").read_text())["state"] == "failed"
+
+
+def test_a_first_run_reads_what_was_there_before_it(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    send_orders(cluster, topic, 0, 5)
+    sink = {"from": "orders", "format": "parquet", "path": "out"}
+
+    run(spark, tmp_path, cluster, source={"orders": {"topics": [topic]}}, sink={"all": sink})
+
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 5

@@ -92,7 +92,7 @@ def test_variables_stand_for_what_was_given_or_the_environment(tmp_path: Path, m
 
     found = read_pipeline(file, name_server="b:2", variables={"TOPIC": "returns"})
 
-    assert found.sources[0].options == {"subscribe": "returns", "nameServer": "b:2"}
+    assert found.sources[0].options == {"subscribe": "returns", "startingOffsets": "earliest", "nameServer": "b:2"}
     assert (found.checkpoint, found.sinks[0].format, found.sinks[0].options) == (
         str(tmp_path / "state"),
         "noop",
@@ -100,6 +100,23 @@ def test_variables_stand_for_what_was_given_or_the_environment(tmp_path: Path, m
     )
     with pytest.raises(OptionError, match="variable TOPIC is not set: give --set TOPIC=VALUE"):
         read_pipeline(file)
+
+
+@pytest.mark.parametrize(
+    ("source", "start"),
+    [
+        ({}, {"startingOffsets": "earliest"}),
+        ({"format": "rocketmq"}, {"startingOffsets": "earliest"}),
+        ({"stream": False}, {}),
+        ({"options": {"startingoffsets": "latest"}}, {"startingoffsets": "latest"}),
+        ({"options": {"startingGroup": "billing"}}, {"startingGroup": "billing"}),
+        ({"options": {"startingTimestamp": 5}}, {"startingTimestamp": "5"}),
+    ],
+)
+def test_topics_are_read_from_the_earliest_unless_told_otherwise(source: dict[str, Any], start: dict[str, str]) -> None:
+    found = declared(source={"orders": {**SOURCE, **source}})
+
+    assert found.sources[0].options == {"subscribe": "orders", "nameServer": "a:1", **start}
 
 
 @pytest.mark.parametrize(

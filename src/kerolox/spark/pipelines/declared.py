@@ -167,11 +167,15 @@ class _Making:
         if kind is None:
             raise OptionError(f"source.{name}: what is read is missing: give topics, or format and path")
         options = {**keys.texts("options"), **{key: text for key, text in of_topics.items() if text}}
+        is_stream = keys.flag("stream", default=True)
+        if kind == ROCKETMQ and is_stream and not any(key.lower().startswith("starting") for key in options):
+            # A stream's own default, latest, would have a first run of availableNow find nothing.
+            options["startingOffsets"] = "earliest"
         made = Source(
             name=name,
             format=kind,
             options=self._options(f"source.{name}", kind, options, keys.text("path")),
-            is_stream=keys.flag("stream", default=True),
+            is_stream=is_stream,
             schema=keys.text("schema"),
             watermark=_watermark(keys),
         )
