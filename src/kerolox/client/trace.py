@@ -36,12 +36,13 @@ NORMAL, TRANSACTION_HALF, TRANSACTION_COMMIT, DELAY, ORDER = range(5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pub:
-    """A message was sent."""
+    """A message was sent, or, by a client in Java, a batch of them."""
 
     timestamp: int
     region_id: str | None = ""
     group: str | None = ""
     topic: str | None = ""
+    # Of a batch, all its ids parted by commas (MQClientAPIImpl.java, processSendResponse).
     message_id: str | None = ""
     tags: str | None = None
     keys: str | None = None

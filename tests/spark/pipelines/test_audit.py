@@ -13,7 +13,7 @@ from kerolox.spark.given import OptionError
 from kerolox.spark.pipelines.audit import AuditOptions, audit
 from kerolox.wire.bodies.queues import MessageQueue
 from tests.spark.clusters import Brokers
-from tests.spark.pipelines.test_trace import consumed, send_traces
+from tests.spark.pipelines.test_trace import JAVA_BATCH, consumed, send_traces
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,6 +99,20 @@ def _ends(rows: list[object]) -> dict[tuple[str, int], int]:
         place = row.brokerName, row.queueId  # type: ignore[attr-defined]
         ends[place] = max(ends.get(place, 0), row.queueOffset + 1)  # type: ignore[attr-defined]
     return ends
+
+
+def test_a_batch_of_java_is_as_many_messages_as_it_has(spark: SparkSession, cluster: Brokers, topic: str) -> None:
+    cluster.send(topic, b"a", b"b")
+    reading = {"nameServer": cluster.namesrv_addr, "subscribe": topic}
+    ids = [row.msgId for row in spark.read.format("rocketmq").options(**reading).load().collect()]
+    traces = f"{topic}-traces"
+    cluster.create(traces)
+    cluster.send(traces, JAVA_BATCH.format(ids=",".join((*ids, "LOST"))).replace("orders", topic).encode())
+    options = AuditOptions(name_server=cluster.namesrv_addr, since="0", topic=(topic,), trace_topic=traces)
+
+    found = rows_of(spark, options)[None]
+
+    assert (found["produced"], found["stored"], found["lost"]) == (3, 2, 1)
 
 
 def test_a_store_can_be_read_instead_of_asking_its_broker(

@@ -102,3 +102,18 @@ def test_where_a_moment_is_not_known_there_is_no_delay(spark: SparkSession, clus
 
 def test_what_is_no_trace_is_passed_over() -> None:
     assert rows_of(b"\xff") == rows_of(b"hello") == rows_of(b"Pub\x01never\x02") == []
+
+
+# As TraceDataEncoder.java writes what SendMessageTraceHookImpl.java notes of a batch of three.
+JAVA_BATCH = (
+    "Pub\x011769860800000\x01DefaultRegion\x01shop\x01orders\x01{ids}\x01null\x01null\x01127.0.0.1:10911\x01300\x017\x010\x01"
+    "7F00000100002A9F0000000000000000,7F00000100002A9F00000000000000C8,7F00000100002A9F0000000000000190\x01true\x02"
+)
+
+
+def test_a_batch_of_java_is_a_row_for_each_message() -> None:
+    rows = rows_of(JAVA_BATCH.format(ids="A1,A2,A3").encode())
+
+    told = {"kind": "Pub", "topic": "orders", "group": "shop", "isSuccess": True, "costMillis": 7, "messageType": 0}
+    assert [row["msgId"] for row in rows] == ["A1", "A2", "A3"]
+    assert all(told.items() <= row.items() for row in rows)

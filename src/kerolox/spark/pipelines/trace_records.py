@@ -13,7 +13,10 @@ SCHEMA: Final = (
 
 
 def records(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yields a row for each record of batches that have a column body; what is no trace is passed over."""
+    """Yields a row for each record of batches that have a column body; what is no trace is passed over.
+
+    A record of a batch of messages is a row for each of them, with the time that all of them took.
+    """
     import pyarrow as pa
 
     schema = pa.schema(
@@ -39,15 +42,21 @@ def rows_of(body: bytes) -> list[dict[str, object]]:
         found = decode(body.decode())
     except (ProtocolError, UnicodeDecodeError):
         return []
-    return [_row(record) for record in found]
+    return [_row(record, message_id) for record in found for message_id in _ids(record)]
 
 
-def _row(record: Record) -> dict[str, object]:
+def _ids(record: Record) -> list[str | None]:
+    if isinstance(record, Pub) and record.message_id:
+        return [*record.message_id.split(",")]
+    return [record.message_id]
+
+
+def _row(record: Record, message_id: str | None) -> dict[str, object]:
     row: dict[str, object] = {
         "kind": type(record).__name__,
         "timestamp": record.timestamp,
         "group": record.group,
-        "msgId": record.message_id,
+        "msgId": message_id,
         "topic": None if isinstance(record, SubBefore | SubAfter) else record.topic,
     }
     if isinstance(record, SubBefore | SubAfter):
