@@ -110,6 +110,31 @@ def test_a_stream_that_repeats_a_batch_sends_the_same_keys(
     assert drop_repeats(read(spark, cluster, "streamed")).count() == 40
 
 
+def test_a_batch_that_is_repeated_within_for_each_batch_sends_the_same_keys(
+    spark: SparkSession, cluster: Brokers, tmp_path: Path
+) -> None:
+    """Two batches with rows that are alike, of which the last one is repeated."""
+    cluster.create("each")
+    source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
+    options = {"checkpointLocation": str(checkpoint)}
+
+    def run() -> None:
+        stream = spark.readStream.text(str(source)).writeStream.options(**options)
+        stream = stream.foreachBatch(lambda frame, number: write(frame, cluster, topic="each"))
+        stream.trigger(availableNow=True).start().awaitTermination()
+
+    for _ in range(2):
+        spark.range(20).selectExpr("CAST(id AS STRING) AS value").coalesce(1).write.mode("append").text(str(source))
+        run()
+    for note in (checkpoint / "commits").glob("*1*"):
+        note.unlink()
+    run()
+
+    records = stored(cluster, "each")
+    assert sorted(int(record.body) for record in records) == sorted([*range(20)] * 3)
+    assert len({record.message_id for record in records}) == 40
+
+
 def test_repeats_are_dropped_from_a_stream(spark: SparkSession, cluster: Brokers, tmp_path: Path) -> None:
     cluster.create("twice")
     frame = spark.range(20).selectExpr("CAST(id AS STRING) AS value").coalesce(1)

@@ -130,7 +130,7 @@ class Writes:
         if overwrite:
             raise OptionError("a topic cannot be overwritten: use mode('append')")
         options = WriteOptions.of(self.options, is_stream=False)
-        return BatchWriter(Write(options, schema), options.write_id or uuid.uuid4().hex)
+        return BatchWriter(Write(options, schema), options.write_id)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         options = WriteOptions.of(self.options, is_stream=True)
@@ -172,12 +172,16 @@ class Write:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    def __init__(self, write: Write, write_id: str) -> None:
+    """Within foreachBatch a batch that is repeated sends the same unique keys again, as a stream does."""
+
+    def __init__(self, write: Write, write_id: str | None) -> None:
         self._write = write
-        self.write_id = write_id
+        self._is_named = write_id is not None
+        self.write_id = write_id or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return self._write.partition(iterator, f"{self.write_id}/{_context().partitionId()}")
+        of_stream = None if self._is_named else _stream_scope()
+        return self._write.partition(iterator, of_stream or f"{self.write_id}/{_context().partitionId()}")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         _tell(messages)
@@ -193,7 +197,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._write = write
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return self._write.partition(iterator, _stream_scope())
+        return self._write.partition(iterator, _needed(_stream_scope()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         _tell(messages)
@@ -209,7 +213,7 @@ class RowStreamWriter(DataSourceStreamWriter):
         self._write = write
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        return self._write.partition(self._write.as_batches(iterator), _stream_scope())
+        return self._write.partition(self._write.as_batches(iterator), _needed(_stream_scope()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         _tell(messages)
@@ -224,13 +228,20 @@ def _context() -> TaskContext:
     return context
 
 
-def _stream_scope() -> str:
-    """Returns what tells the rows of a partition from all others, and is the same when the batch is repeated."""
+def _stream_scope() -> str | None:
+    """Returns what tells the rows of a partition from all others, and is the same when the batch is repeated.
+
+    None if this is no batch of a stream.
+    """
     context = _context()
     query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
-    if query is None or batch is None:
+    return None if query is None or batch is None else f"{query}/{batch}/{context.partitionId()}"
+
+
+def _needed(scope: str | None) -> str:
+    if scope is None:
         raise RuntimeError("Spark does not say of which query and batch this is, by which repeats are known")
-    return f"{query}/{batch}/{context.partitionId()}"
+    return scope
 
 
 def _tell(messages: list[WriterCommitMessage | None]) -> None:
