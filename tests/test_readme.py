@@ -28,7 +28,8 @@ async def test_sending_and_consuming_from_python(kerolox_cluster: Cluster) -> No
 
 
 async def test_a_cluster_in_a_test(tmp_path: Path) -> None:
-    (tmp_path / "test_mine.py").write_text(BLOCKS[1])
+    # The one before needs a session of Spark, and is run by tests/spark/test_readme.py.
+    (tmp_path / "test_mine.py").write_text(BLOCKS[2])
 
     code, printed, _ = await run(f"import pytest; raise SystemExit(pytest.main(['-q', {str(tmp_path)!r}]))")
 
