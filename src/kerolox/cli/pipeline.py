@@ -138,6 +138,7 @@ def _parameter(field: "dataclasses.Field[Any]", kind: Any) -> click.Option:
     if kind is bool:
         return click.Option([*flags.split(","), field.name], is_flag=True, default=field.default, **told)
     if typing.get_origin(kind) is tuple:
+        told |= {"metavar": "KEY=VALUE"} if field.name.endswith("_options") else {}
         return click.Option([*flags.split(","), field.name], multiple=True, **told)
     plain = next(part for part in typing.get_args(kind) or (kind,) if part is not types.NoneType)
     if not is_needed and field.default is not None:

@@ -109,6 +109,10 @@ def test_orders_are_joined_scored_and_go_to_a_table_and_a_topic_once(
             {"source": {"numbers": {"format": "rate", "watermark": {"column": "x", "delay": "1 second"}}}},
             "watermark of",
         ),
+        (
+            {"source": {"numbers": {"topics": ["t"], "options": {"minPartition": 3}}}},
+            "source.numbers: option minpartition is unknown: is minPartitions meant",
+        ),
         ({"source": {"numbers": {"format": "nothing"}}}, "table numbers: .*nothing"),
         ({"sink": {"s": {"from": "numbers", "format": "noop", "mode": "overwrite"}}}, "give append or complete"),
         ({"sink": {"s": {"from": "numbers", "topic": "t"}}}, "s: .*column timestamp cannot be written"),

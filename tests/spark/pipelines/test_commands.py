@@ -43,7 +43,8 @@ def test_a_command_does_what_its_function_does_and_prints_what_it_gives(
     output = str(tmp_path / "archive")
     arguments = ["pipeline", "archive", "-n", cluster.namesrv_addr, "--topic", topic, "--output", output]
 
-    first = command.invoke(main, [*arguments, "--batch-max", "20", "--json", "--name", "my/archive"])
+    more = ["--batch-max", "20", "--json", "--name", "my/archive", "--option", "failOnDataLoss=false"]
+    first = command.invoke(main, [*arguments, *more])
     second = command.invoke(main, arguments)
 
     assert first.exit_code == second.exit_code == 0, first.output + second.output
@@ -76,6 +77,9 @@ def test_a_table_is_printed_row_by_row(cluster: Brokers, topic: str, command: Cl
         (["archive", "--topic", "x", "--output", "x", "--trigger", "soon"], "trigger is 'soon': give availableNow"),
         (["replay", "--input", "x", "--checkpoint", "y", "--rate", "0"], "rate is 0: give how many messages a second"),
         (["trace", "--conf", "x"], "--conf 'x': expected NAME=VALUE"),
+        (["archive", "--topic", "x", "--output", "x", "--option", "a"], "option is 'a': give KEY=VALUE"),
+        (["archive", "--topic", "x", "--output", "x", "--option", "minPartition=3"], "is minPartitions meant?"),
+        (["archive", "--topic", "x", "--output", "x", "--tls-trust", "no.pem"], "cannot be loaded on this machine"),
         (["replay", "--input", "x"], "Missing option '--checkpoint'"),
     ],
 )
@@ -102,4 +106,5 @@ def test_help_tells_all_options_and_shows_how_it_is_used(name: str) -> None:
     printed = CliRunner().invoke(main, ["pipeline", name, "--help"], terminal_width=200).output
 
     assert f"kerolox pipeline {name} " in printed
-    assert all(flag in printed for flag in ("--namesrv", "--master", "--conf", "--json", "--name"))
+    shared = ("--namesrv", "--tls-trust", "--option", "--master", "--conf", "--json", "--name")
+    assert all(flag in printed for flag in shared)

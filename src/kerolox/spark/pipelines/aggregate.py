@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerolox.spark.pipelines.building import explained
-from kerolox.spark.pipelines.options import Connection, chosen, option, trigger_of
+from kerolox.spark.pipelines.options import Connection, chosen, joined, option, pairs_of, trigger_of
 from kerolox.spark.pipelines.running import Run, activate
 
 if TYPE_CHECKING:
@@ -37,10 +37,23 @@ class AggregateOptions(Connection):
     trigger: str = option("availableNow", help="All there is now (availableNow), or an interval such as '10 seconds'.")
     starting_offsets: str = option("earliest", help="Where a new one begins: earliest or latest.")
     batch_max: int | None = option(None, help="At most so many messages in a batch.")
+    write_options: tuple[str, ...] = option(
+        (), help="An option of format rocketmq for the results, such as sendTimeout=20s.", flag="--write-option"
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         chosen(self.topic, self.pattern)
         trigger_of(self.trigger)
+        pairs_of(self.write_options, "write-option")
+
+    def writing(self, own: dict[str, str]) -> dict[str, str]:
+        """Returns all options with which a topic is written, checked."""
+        from kerolox.spark.sink import WriteOptions
+
+        options = joined({**self.connecting, **own}, pairs_of(self.write_options, "write-option"))
+        WriteOptions.of(options, is_stream=True)
+        return options
 
 
 @dataclass(frozen=True)
@@ -58,7 +71,7 @@ def aggregate(spark: "SparkSession", options: AggregateOptions, run: Run | None 
     messages = explained("aggregate", lambda: results(spark, options))
     query = (
         messages.writeStream.format("rocketmq")
-        .options(**options.connecting, topic=options.to, checkpointLocation=options.checkpoint)
+        .options(**options.writing({"topic": options.to}), checkpointLocation=options.checkpoint)
         .outputMode("append")
         .trigger(**trigger_of(options.trigger))
     )
@@ -71,13 +84,13 @@ def results(spark: "SparkSession", options: AggregateOptions) -> "DataFrame":
     """Returns the messages to be sent, as a stream."""
     from pyspark.sql.functions import col, date_format, expr, struct, to_json, window
 
-    read = {
-        **options.connecting,
+    own = {
         **chosen(options.topic, options.pattern),
         "startingOffsets": options.starting_offsets,
         **({"valueFormat": "json", "valueSchema": options.value_schema} if options.value_schema else {}),
         **({} if options.batch_max is None else {"maxOffsetsPerTrigger": str(options.batch_max)}),
     }
+    read = options.reading(spark, own, is_stream=True)
     rows = spark.readStream.format("rocketmq").options(**read).load()
     timed = rows.withColumn("eventTime", expr(options.time).cast("timestamp"))
     windows = window("eventTime", options.window, options.slide).alias("window")

@@ -40,6 +40,7 @@ class ArchiveOptions(Connection):
     compact_below_mb: int = option(64, help="Batches that are smaller count as small.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         chosen(self.topic, self.pattern)
         trigger_of(self.trigger)
 
@@ -58,18 +59,15 @@ def archive(spark: "SparkSession", options: ArchiveOptions, run: Run | None = No
     running = run or Run("archive")
     compactor = Compactor(spark, options.output, options.compact_count, options.compact_below_mb << 20)
     compactor.recover()
-    read = {
-        **options.connecting,
+    own = {
         **chosen(options.topic, options.pattern),
         "startingOffsets": options.starting_offsets,
         "includeProperties": "true",
         **({} if options.batch_max is None else {"maxOffsetsPerTrigger": str(options.batch_max)}),
     }
+    stream = spark.readStream.format("rocketmq").options(**options.reading(spark, own, is_stream=True)).load()
     query = (
-        spark.readStream.format("rocketmq")
-        .options(**read)
-        .load()
-        .writeStream.foreachBatch(partial(_write, options.output, compactor))
+        stream.writeStream.foreachBatch(partial(_write, options.output, compactor))
         .option("checkpointLocation", f"{options.output}/{_CHECKPOINT}")
         .trigger(**trigger_of(options.trigger))
         .start()

@@ -88,12 +88,7 @@ def _asked(options: AuditOptions) -> _Asked:
     from kerolox.client.names import DLQ_PREFIX, RETRY_PREFIX
 
     offsets: list[_Offset] = []
-    with AdminClient(
-        namesrv_addr=options.name_server,
-        access_key=options.access_key,
-        secret_key=options.secret_key,
-        tls=options.tls,
-    ) as admin:
+    with AdminClient(options=options.client_options()) as admin:
         known = admin.topics.names()
         system = {*admin.topics.system_names(), options.trace_topic}
         all_topics = [name for name in known if name not in system and not name.startswith((RETRY_PREFIX, DLQ_PREFIX))]
@@ -120,25 +115,17 @@ def _stored(spark: "SparkSession", options: AuditOptions, asked: _Asked, since: 
         # What a broker at work has yet to make durable is stored all the same.
         edges = {"readUnflushed": "true", "startingTimestamp": str(max(0, first)), "endingTimestamp": str(last)}
         return reader.options(**edges).schema(_STORED).load(options.store)
-    read = {
-        **options.connecting,
+    own = {
         "subscribe": ",".join(asked.topics),
         "startingTimestamp": str(max(0, first)),
         "startingOffsetsByTimestampStrategy": "latest",
         "endingTimestamp": str(last),
     }
-    return spark.read.format("rocketmq").schema(_STORED).options(**read).load()
+    return spark.read.format("rocketmq").schema(_STORED).options(**options.reading(spark, own, is_stream=False)).load()
 
 
 def _traces(spark: "SparkSession", options: AuditOptions, since: int) -> "DataFrame":
-    given = TraceOptions(
-        name_server=options.name_server,
-        access_key=options.access_key,
-        secret_key=options.secret_key,
-        tls=options.tls,
-        topic=options.trace_topic,
-        since=str(since),
-    )
+    given = TraceOptions(**options.connection, topic=options.trace_topic, since=str(since))
     return explained("audit", lambda: read_traces(spark, given))
 
 

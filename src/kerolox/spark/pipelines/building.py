@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kerolox.spark.given import OptionError
-from kerolox.spark.pipelines.declared import Pipeline, Sink, Source, Table, Watermark
+from kerolox.spark.pipelines.declared import ROCKETMQ, Pipeline, Sink, Source, Table, Watermark
 from kerolox.spark.pipelines.running import Run, activate, sentence, spark_errors
 
 if TYPE_CHECKING:
@@ -62,11 +62,23 @@ def build(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame]":
 
 
 def _read(spark: "SparkSession", source: Source) -> "DataFrame":
+    if source.format == ROCKETMQ:
+        _check(source)
     reader: Any = (spark.readStream if source.is_stream else spark.read).format(source.format)
     if source.schema is not None:
         reader = reader.schema(source.schema)
     frame: DataFrame = reader.options(**source.options).load()
     return frame
+
+
+def _check(source: Source) -> None:
+    """OptionError if topics cannot be read with these options: of a stream, Spark tells something else."""
+    from kerolox.spark.options import read_options
+
+    try:
+        read_options(source.options, is_stream=source.is_stream)
+    except OptionError as error:
+        raise OptionError(f"source.{source.name}: {error}") from error
 
 
 def _made(spark: "SparkSession", table: Table, tables: "dict[str, DataFrame]") -> "DataFrame":

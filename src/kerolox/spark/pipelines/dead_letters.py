@@ -19,7 +19,7 @@ from kerolox.spark.given import OptionError
 from kerolox.spark.pipelines.archive import ArchiveOptions, archive, read_archive
 from kerolox.spark.pipelines.building import explained
 from kerolox.spark.pipelines.folders import Folders
-from kerolox.spark.pipelines.options import Connection, option
+from kerolox.spark.pipelines.options import Connection, joined, option, pairs_of
 from kerolox.spark.pipelines.replay import kept_properties
 from kerolox.spark.pipelines.running import Run
 
@@ -40,8 +40,13 @@ class DeadLettersOptions(Connection):
     where: str | None = option(None, help="Only those for which this SQL expression holds, such as \"tags = 'paid'\".")
     to: str | None = option(None, help="Another topic for them.")
     again: bool = option(False, help="Also those that went back before.")
+    write_options: tuple[str, ...] = option(
+        (), help="An option of format rocketmq for what goes back, such as sendTimeout=20s.", flag="--write-option"
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        pairs_of(self.write_options, "write-option")
         given = [name for name in ("where", "to", "again") if getattr(self, name)]
         if given and not self.resend:
             raise OptionError(f"{given[0]} has no meaning without resend: give that too, or leave it out")
@@ -51,10 +56,7 @@ def dead_letters(spark: "SparkSession", options: DeadLettersOptions, run: Run | 
     """Returns group, originTopic, letters and resent, which is how many of them ever went back."""
     running = run or Run("dead-letters")
     given = ArchiveOptions(
-        name_server=options.name_server,
-        access_key=options.access_key,
-        secret_key=options.secret_key,
-        tls=options.tls,
+        **options.connection,
         output=f"{options.output}/letters",
         # All are collected: what is chosen today must not be what is missing tomorrow.
         pattern=f"{DLQ_PREFIX}.*",
@@ -102,7 +104,8 @@ def _resend(spark: "SparkSession", letters: "DataFrame", options: DeadLettersOpt
         "body",
     )
     # In one partition and under the same id they get the same unique keys again, if this is cut short before the note.
-    given = {**options.connecting, "writeId": f"dead-letters/{number}"}
+    own = {**options.connecting, "writeId": f"dead-letters/{number}"}
+    given = joined(own, pairs_of(options.write_options, "write-option"))
     flow = run.flow("resend")
     flow.rows = run.work(spark, chosen.count)
     if flow.rows == 0:

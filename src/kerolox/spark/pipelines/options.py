@@ -4,9 +4,15 @@ import dataclasses
 import re
 from dataclasses import MISSING, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kerolox.spark.given import OptionError
+from kerolox.spark.connecting import connect_of
+from kerolox.spark.given import Given, OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kerolox.client.options import Options
 
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
 AVAILABLE_NOW = "availableNow"
@@ -42,13 +48,69 @@ class Connection:
     access_key: str | None = option(None, help="Who asks, if brokers want to know.", envvar="KEROLOX_ACCESS_KEY")
     secret_key: str | None = option(None, help="How that is proved.", envvar="KEROLOX_SECRET_KEY", is_secret=True)
     tls: bool = option(False, help="Encrypt connections.")
+    tls_trust: str | None = option(None, help="Encrypt, and verify servers by this CA; a file on every machine.")
+    format_options: tuple[str, ...] = option(
+        (), help="An option of format rocketmq, such as failOnDataLoss=false; may be repeated.", flag="--option"
+    )
+
+    def __post_init__(self) -> None:
+        pairs_of(self.format_options, "option")
 
     @property
     def connecting(self) -> dict[str, str]:
-        """The same for `format("rocketmq")`."""
-        keys = {"accessKey": self.access_key, "secretKey": self.secret_key}
+        """Where the cluster is, for `format("rocketmq")`."""
+        keys = {"accessKey": self.access_key, "secretKey": self.secret_key, "tlsTrustCertPath": self.tls_trust}
         given = {name: value for name, value in keys.items() if value is not None}
         return {"nameServer": self.name_server, **given, **({"tls": "true"} if self.tls else {})}
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """The same for the options of another pipeline."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(Connection)}
+
+    def reading(self, spark: "SparkSession", own: dict[str, str], *, is_stream: bool) -> dict[str, str]:
+        """Returns all options with which topics are read: the pipeline's own, and what was given beside.
+
+        What is wrong with them is told here: of a stream, Spark tells something else.
+        On a cluster there are tasks for all its cores; by itself the format knows only those of the driver's machine.
+        """
+        given = pairs_of(self.format_options, "option")
+        if any(name.lower().startswith("starting") for name in given):
+            # What was given says where to begin.
+            own = {name: value for name, value in own.items() if name != "startingOffsets"}
+        context = spark.sparkContext
+        if "minpartitions" not in map(str.lower, given) and not (context.master or "").startswith("local"):
+            own = {**own, "minPartitions": str(context.defaultParallelism)}
+        from kerolox.spark.options import read_options
+
+        options = joined({**self.connecting, **own}, given)
+        read_options(options, is_stream=is_stream)
+        return options
+
+    def client_options(self) -> "Options":
+        """The same for clients that do without Spark; of what was given beside they take how to connect."""
+        given = joined(self.connecting, pairs_of(self.format_options, "option"))
+        return connect_of(Given(given)).client_options()
+
+
+def pairs_of(texts: tuple[str, ...], name: str) -> dict[str, str]:
+    """Returns what texts such as `failOnDataLoss=false` say; OptionError names the option if one says nothing."""
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise OptionError(f"{name} is {text!r}: give KEY=VALUE, such as retryTimeout=5m")
+        pairs[key] = value
+    return pairs
+
+
+def joined(own: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    """Returns both; OptionError if one that was given contradicts what the pipeline says itself."""
+    known = {name.lower(): value for name, value in own.items()}
+    for name, value in given.items():
+        if known.get(name.lower(), value) != value:
+            raise OptionError(f"option {name} is {known[name.lower()]!r} by the pipeline itself: leave it out")
+    return {**own, **given}
 
 
 def chosen(topics: tuple[str, ...], pattern: str | None) -> dict[str, str]:

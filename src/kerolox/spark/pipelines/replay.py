@@ -22,7 +22,7 @@ from kerolox.message import names
 from kerolox.spark.given import OptionError
 from kerolox.spark.pipelines.archive import read_archive
 from kerolox.spark.pipelines.folders import Folders
-from kerolox.spark.pipelines.options import Connection, moment, option
+from kerolox.spark.pipelines.options import Connection, joined, moment, option, pairs_of
 from kerolox.spark.pipelines.pacing import Pace
 from kerolox.spark.pipelines.progress import millis
 from kerolox.spark.pipelines.running import Run
@@ -52,6 +52,7 @@ class ReplayOptions(Connection):
     ordered: bool = option(False, help="What was in one queue goes to one queue, in its order.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.rate is not None and self.rate <= 0:
             raise OptionError(f"rate is {self.rate:g}: give how many messages a second, or leave it out")
 
@@ -227,8 +228,8 @@ def _send(placed: "DataFrame", hour: int, options: ReplayOptions, state: _State)
         # Tasks run side by side, and the rate is that of all.
         messages = messages.mapInArrow(Pace(options.rate / state.partitions), messages.schema)
     write_id = f"{state.id}/{hour}" if noted is None else f"{state.id}/{hour}/{noted}"
-    writer = messages.write.format("rocketmq").options(**options.connecting, writeId=write_id)
-    writer.mode("append").save()
+    given = joined({**options.connecting, "writeId": write_id}, pairs_of(options.format_options, "option"))
+    messages.write.format("rocketmq").options(**given).mode("append").save()
 
 
 def _sharding_key(*, is_ordered: bool) -> "Column":

@@ -51,10 +51,11 @@ def read_traces(spark: "SparkSession", options: TraceOptions) -> "DataFrame":
 
     since = None if options.since is None else moment(options.since, "since")
     until = None if options.until is None else moment(options.until, "until")
-    read = {**options.connecting, "subscribe": options.topic}
+    own = {"subscribe": options.topic}
     if since is not None:
         # What was stored before that cannot tell of what came after.
-        read |= {"startingTimestamp": str(since), "startingOffsetsByTimestampStrategy": "latest"}
+        own |= {"startingTimestamp": str(since), "startingOffsetsByTimestampStrategy": "latest"}
+    read = options.reading(spark, own, is_stream=False)
     stored = spark.read.format("rocketmq").schema("body BINARY").options(**read).load()
     found = stored.mapInArrow(records, SCHEMA)
     if since is not None:
