@@ -63,6 +63,42 @@ def test_a_window_is_sent_once_when_it_is_over_and_latecomers_are_passed_over(
     ]
 
 
+def test_what_cannot_be_summed_up_is_counted_and_kept_aside(
+    spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
+) -> None:
+    target, aside = f"{topic}-sums", f"{topic}-bad"
+    cluster.create(target)
+    cluster.create(aside)
+    options = AggregateOptions(
+        name_server=cluster.namesrv_addr,
+        topic=(topic,),
+        to=target,
+        bad_to=aside,
+        checkpoint=str(tmp_path / "state"),
+        value_schema="time TIMESTAMP, customer INT",
+        time="value.time",
+        watermark="0 seconds",
+        by=("value.customer AS customer",),
+    )
+    cluster.send(topic, order(0, 1, 7, 1.5), b"no JSON", b'{"customer": 8}', order(2, 1, 7, 1.5))
+    cluster.send(topic, b'{"customer": "many"}', keys=["k7"], tag="odd", properties={"colour": "blue"})
+
+    done = aggregate(spark, options)
+    again = aggregate(spark, options)
+
+    assert (done.rows, done.bad, again.rows, again.bad) == (5, 3, 0, 0)
+    assert [it["count"] for it in sums(spark, cluster, target)] == [1]
+    read = {"nameServer": cluster.namesrv_addr, "subscribe": aside, "includeProperties": "true"}
+    rows = {bytes(row.body): row for row in spark.read.format("rocketmq").options(**read).load().collect()}
+    reasons = {body: row.properties["VALUE_ERROR"] for body, row in rows.items()}
+    assert sorted(reasons) == [b"no JSON", b'{"customer": "many"}', b'{"customer": 8}']
+    assert "no JSON of this schema" in reasons[b"no JSON"]
+    assert reasons[b'{"customer": 8}'] == "its time is missing, or none: value.time"
+    odd = rows[b'{"customer": "many"}']
+    assert (odd["keys"], odd.tags, odd.properties["colour"]) == ("k7", "odd", "blue")
+    assert odd.properties["ORIGINAL_TOPIC"] == topic
+
+
 def test_what_spark_has_against_an_expression_is_told_in_a_sentence(
     spark: SparkSession, cluster: Brokers, topic: str
 ) -> None:

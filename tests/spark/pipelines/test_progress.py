@@ -42,6 +42,16 @@ def test_the_file_has_the_names_that_the_dashboard_reads(tmp_path: Path) -> None
     assert [part.name for part in path.parent.iterdir()] == ["orders.json"]
 
 
+def test_rows_that_were_kept_aside_are_in_the_file_where_they_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "orders.json"
+    progress = _progress()
+    progress.flows[0].bad = 3
+
+    ProgressFile(path).write(progress)
+
+    assert json.loads(path.read_text())["flows"][0]["bad"] == 3
+
+
 def test_it_is_written_once_a_second_unless_it_matters(tmp_path: Path) -> None:
     path = tmp_path / "orders.json"
     file = ProgressFile(path)

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 State = Literal["starting", "running", "done", "stopped", "failed"]
 SECONDS_BETWEEN_WRITES: Final = 1.0
+# Under this name a query tells how many rows of a batch are bad: `observe(OBSERVED, ... .alias("bad"))`.
+OBSERVED: Final = "kerolox"
 
 
 class FlowProgress(msgspec.Struct, rename="camel"):
@@ -32,6 +34,12 @@ class FlowProgress(msgspec.Struct, rename="camel"):
     lag: int | None = None
     batch_millis: int = 0
     updated: int = 0
+    # Rows that were kept aside; not there where nobody counts them.
+    bad: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def bad_count(self) -> int:
+        return 0 if self.bad is msgspec.UNSET else self.bad
 
 
 class PipelineProgress(msgspec.Struct, rename="camel"):
@@ -99,6 +107,9 @@ class StreamFollower:
                 self.flow.batch_millis = told.durationMs.get("triggerExecution", 0)
                 self.flow.rows_per_second = _finite(told.processedRowsPerSecond)
                 self.flow.updated = millis()
+                observed = told.observedMetrics.get(OBSERVED)
+                if observed is not None:
+                    self.flow.bad = self.flow.bad_count + observed["bad"]
             self.flow.lag = lag_of(told.sources)
         return before != (self.flow.batch, self.flow.batch_millis)
 

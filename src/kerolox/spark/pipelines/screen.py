@@ -54,7 +54,8 @@ class Lines:
 def line_of(flow: FlowProgress) -> str:
     lag = "" if flow.lag is None else f", lag {flow.lag}"
     pace = f", {flow.rows_per_second:.0f} rows/s{lag}, {flow.batch_millis} ms" if flow.batch_millis else ""
-    return f"{flow.name} batch {flow.batch}, {flow.rows} rows{pace}"
+    bad = f", {flow.bad_count} bad" if flow.bad_count else ""
+    return f"{flow.name} batch {flow.batch}, {flow.rows} rows{bad}{pace}"
 
 
 def table_of(progress: PipelineProgress) -> "Table":
