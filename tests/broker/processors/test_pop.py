@@ -697,7 +697,8 @@ async def test_queues_that_take_long_to_look_through_are_looked_at_in_turns(
         monkeypatch.setattr(parts.taking, "random", lambda number: 50)
         selection = broker.broker.selector.of_request(GROUP, "orders", "price > 100", "SQL92")
 
-        taken = parts.taking.take(popping("orders"), selection)
+        request = popping("orders")
+        taken = parts.taking.take(request, selection, parts.taking.walk(request))
 
         assert looked == [2]
         assert (taken.count, taken.rest, taken.is_cut_short) == (0, 3, True)
