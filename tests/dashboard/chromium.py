@@ -15,6 +15,20 @@ ARTEFACTS = Path(__file__).parents[2] / "artefacts" / "dashboard"
 WIDTHS = {"phone": (360, 740), "desk": (1440, 900)}
 # A loaded machine takes its time.
 MILLIS_MAX = 60_000
+# What can be pressed, or is read in a list, and lies beyond an edge where it is cut off.
+_CUT_OFF = """() => {
+  const isCut = it => {
+    const inner = it.getBoundingClientRect();
+    for (let around = it.parentElement; around; around = around.parentElement) {
+      const outer = around.getBoundingClientRect();
+      const cuts = around === document.body || getComputedStyle(around).overflowX !== "visible";
+      if (cuts && (inner.left < outer.left - 1 || inner.right > outer.right + 1)) return true;
+    }
+    return it.scrollWidth > it.clientWidth + 1;
+  };
+  const found = [...document.querySelectorAll("button, .button, td.body, .timeline span, .steps td")];
+  return found.filter(it => it.checkVisibility() && isCut(it)).map(it => it.textContent.trim());
+}"""
 _RULES = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]},
     # What passes need not be told, which takes long on a page of many rows.
@@ -71,6 +85,7 @@ class Window:
         assert self.complaints == []
         wide = await self.page.evaluate("[document.scrollingElement.scrollWidth, window.innerWidth]")
         assert wide[0] <= wide[1], f"{name} is {wide[0]} wide on a screen of {wide[1]}"
+        assert await self.page.evaluate(_CUT_OFF) == []
         found = await Axe().run(self.page, options=_RULES)
         violations = found.response["violations"]
         assert violations == [], [

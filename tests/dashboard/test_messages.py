@@ -124,7 +124,7 @@ async def test_a_trace_is_a_timeline(visitor: Visitor, cluster: Cluster, admin: 
 
     page = await visitor.get("/message", topic="orders", place="broker-a:0:0")
 
-    assert '<svg class="timeline"' in page
+    assert '<div class="timeline"' in page
     assert "sent shop" in read(page)
     assert "consumed, try 1 billing" in read(page)
 

@@ -101,7 +101,6 @@ async def message_page(page: Page) -> Response:
         bars=timeline.bars(steps),
         trace_problem=trace_problem,
         width=timeline.WIDTH,
-        height=timeline.ROW_HEIGHT * max(1, len(steps)),
     )
 
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from kerolox.client import trace
 from kerolox.client.trace import EndTransaction, Pub, Recall, Record, SubAfter, SubBefore
 
+# Of a picture that is stretched to the place there is.
 WIDTH = 640
-ROW_HEIGHT = 26
-# Left of the bars are their names.
-_LEFT = 200
 _BAR_MIN = 3.0
 _RECORDS_MAX = 200
 
@@ -40,7 +38,6 @@ class Bar:
 
     step: Step
     x: float
-    y: int
     width: float
 
 
@@ -90,10 +87,10 @@ def bars(found: Iterable[Step]) -> list[Bar]:
         return []
     begin = min(step.begin_millis for step in found)
     end = max(step.begin_millis + step.cost_millis for step in found)
-    scale = (WIDTH - _LEFT - 8) / max(1, end - begin)
+    scale = WIDTH / max(1, end - begin)
     placed = []
-    for number, step in enumerate(found):
+    for step in found:
         width = max(_BAR_MIN, step.cost_millis * scale)
-        x = min(_LEFT + (step.begin_millis - begin) * scale, WIDTH - width)
-        placed.append(Bar(step, round(x, 1), number * ROW_HEIGHT, round(width, 1)))
+        x = min((step.begin_millis - begin) * scale, WIDTH - width)
+        placed.append(Bar(step, round(x, 1), round(width, 1)))
     return placed
