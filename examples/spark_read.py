@@ -1,4 +1,4 @@
-"""A topic as a Spark table: orders are sent, and summed up by tag. It needs `pip install 'kerolox[spark]'`."""
+"""A topic as a Spark table: orders are sent, and summed up by tag. It needs the extra `spark`."""
 
 import asyncio
 import tempfile

@@ -11,6 +11,7 @@ import pytest
 
 from kerolox.admin.sync import AdminClient
 from kerolox.client.sync import Message, Producer
+from kerolox.runtime.extras import installing
 from tests.cli.ups import FREE_PORTS, eventually, kerolox, running, status
 
 # Each starts several processes, on a machine that may have others to run.
@@ -243,4 +244,4 @@ def test_a_dashboard_without_its_packages_is_told_of(tmp_path: Path) -> None:
     path = os.pathsep.join([str(missing), *filter(None, [os.environ.get("PYTHONPATH")])])
 
     with running(tmp_path, PYTHONPATH=path) as (_, said):
-        assert address(said, "Dashboard") == "not installed: pip install 'kerolox[dashboard]'"
+        assert address(said, "Dashboard") == f"not installed: {installing('dashboard')}"

@@ -101,7 +101,7 @@ def test_a_package_that_is_missing_is_named(kind: CompressionType, monkeypatch: 
 
     monkeypatch.setattr(importlib, "import_module", nowhere)
 
-    complaint = rf"{kind.name} bodies need the package {PACKAGES[kind]}: pip install 'kerolox\[compression\]'"
+    complaint = rf"{kind.name} bodies need the package {PACKAGES[kind]}: pip install '.*\[compression\]'"
     with pytest.raises(CompressionError, match=complaint):
         compression.compress(BODY, kind)
     with pytest.raises(CompressionError, match=complaint):

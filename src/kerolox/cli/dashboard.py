@@ -9,10 +9,9 @@ import click
 from kerolox.cli.clients import connected, connecting_options
 from kerolox.cli.servers import log_to_stderr, on_signals, until_told
 from kerolox.errors import ConfigurationError
+from kerolox.runtime.extras import installing
 from kerolox.runtime.home import home
 from kerolox.runtime.service import Supervisor
-
-_MISSING = "the dashboard needs packages that are not installed: pip install 'kerolox[dashboard]'"
 
 
 @click.command()
@@ -39,7 +38,8 @@ def dashboard(
         from kerolox.dashboard import users
         from kerolox.dashboard.server import Dashboard, DashboardOptions
     except ImportError as error:
-        raise click.ClickException(f"{_MISSING} ({error.name})") from None
+        missing = f"the dashboard needs packages that are not installed ({error.name})"
+        raise click.ClickException(f"{missing}: {installing('dashboard')}") from None
     if add_user is not None:
         _add(users.add, users_file or home() / "dashboard-users.json", add_user, reader)
         return

@@ -15,6 +15,7 @@ from kerolox.local.children import our_command
 from kerolox.local.folder import Folder, UpState, default_folder
 from kerolox.local.up import Up, UpOptions
 from kerolox.runtime import server_loop
+from kerolox.runtime.extras import installing
 from kerolox.runtime.logs import LogFormat, LogOptions, logging_as
 from kerolox.runtime.memory import settle
 from kerolox.store.errors import StoreError
@@ -102,8 +103,7 @@ def _say_ready(state: UpState, options: UpOptions, *, is_detached: bool) -> None
     lines = [("NameServer", state.namesrv)]
     lines += [(f"Broker {broker.name}", broker.address) for broker in state.brokers]
     if options.dashboard_port is not None:
-        missing = "not installed: pip install 'kerolox[dashboard]'"
-        lines.append(("Dashboard", state.dashboard or missing))
+        lines.append(("Dashboard", state.dashboard or f"not installed: {installing('dashboard')}"))
     lines += [("Metrics", url) for url in state.metrics_urls]
     lines.append(("Data", state.data))
     where = "" if options.data == default_folder() else f" --data {state.data}"

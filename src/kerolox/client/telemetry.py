@@ -1,6 +1,6 @@
 """Spans of OpenTelemetry for what is sent and consumed; a message carries its trace from one to the other.
 
-Needs the extra `otel`: pip install 'kerolox[otel]'.
+Needs the extra `otel`.
 """
 
 import dataclasses

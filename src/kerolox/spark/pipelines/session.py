@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kerolox.errors import ConfigurationError
+from kerolox.runtime.extras import installing
 from kerolox.spark import prepare, register
 from kerolox.spark.pipelines.running import Run
 
@@ -93,4 +94,4 @@ def check_installed() -> None:
     try:
         import pyspark  # noqa: F401
     except ImportError as error:
-        raise ConfigurationError("pipelines need Spark: pip install 'kerolox[spark]'") from error
+        raise ConfigurationError(f"pipelines need Spark: {installing('spark')}") from error
