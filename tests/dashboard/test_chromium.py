@@ -94,7 +94,10 @@ async def _fill(admin: AdminClient, address: str) -> str:
     await admin.groups.create("reports")
     for queue in (await admin.topics.route("orders")).read_queues:
         await admin.offsets.commit("reports", queue, 3)
-    letters = [Message("payments", json.dumps({"payment": it, "state": "torn"}).encode()) for it in range(5)]
+    letters = [
+        Message("payments", json.dumps({"payment": it, "state": "torn"}).encode(), keys=[f"payment-{it}"])
+        for it in range(5)
+    ]
     await filling.dead_letters(address, "billing", *letters, Message("payments", b"\x00\xff\x7f", keys=["raw"]))
     return f"{sent.queue.broker_name}:{sent.queue.queue_id}:{sent.queue_offset}"
 
