@@ -55,7 +55,7 @@ bench: $(INSTALLED) ## measure the store, and compare NameServer, broker, client
 chaos: $(INSTALLED) ## stop, starve and damage stores, kill Spark in mid-batch, and read back what was promised (uses strace)
 	$(BIN)/python -m tests.crash.chaos $(ARGS)
 
-compat: $(INSTALLED) ## run Apache RocketMQ's brokers, clients and mqadmin against ours (needs Java and Maven)
+compat: $(INSTALLED) ## run Apache RocketMQ's brokers, clients and mqadmin against ours, and what is slow (needs Java and Maven)
 	$(BIN)/python -m tests.compat.everything $(ARGS)
 
 clean: ## remove what was built

@@ -1,5 +1,7 @@
 """`make compat`: every comparison with Apache RocketMQ, file by file, and the page that says what came of them.
 
+What else `make test` leaves out because it takes long is run here as well, so that there is nothing that nobody runs.
+
 What a file has shown is kept in artefacts/compat until it is run again, so that arguments may choose some files
 (`make compat ARGS="store features"`); the page is written when every file has been run.
 """
@@ -15,6 +17,7 @@ from tests.compat.table import Table
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "compatibility.md"
+MARKED = "compat or slow"
 FOUND = ROOT / "artefacts" / "compat"
 _TIMEOUT_SECONDS = 900
 
@@ -23,7 +26,7 @@ def compare(file: Path) -> bool:
     """Runs the comparisons of one file; whether all held."""
     found = FOUND / f"{file.stem}.json"
     found.unlink(missing_ok=True)
-    arguments = [sys.executable, "-m", "pytest", str(file), "-m", "compat", "-q", f"--timeout={_TIMEOUT_SECONDS}"]
+    arguments = [sys.executable, "-m", "pytest", str(file), "-m", MARKED, "-q", f"--timeout={_TIMEOUT_SECONDS}"]
     started = time.monotonic()
     unsaved = found.with_suffix(".tmp")
     unsaved.write_text(json.dumps(Table().dump()))
@@ -35,8 +38,15 @@ def compare(file: Path) -> bool:
     return code == 0
 
 
+def files_marked() -> list[Path]:
+    """Returns the files with something that is run here."""
+    marks = [f"mark.{name}" for name in MARKED.split(" or ")]
+    found = (ROOT / "tests").rglob("test_*.py")
+    return sorted(file for file in found if any(mark in file.read_text() for mark in marks))
+
+
 def main(names: list[str]) -> int:
-    files = sorted(file for file in (ROOT / "tests").rglob("test_*.py") if "mark.compat" in file.read_text())
+    files = files_marked()
     chosen = [file for file in files if not names or file.stem.removeprefix("test_") in names]
     if not chosen:
         known = ", ".join(file.stem.removeprefix("test_") for file in files)

@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from kerolox.admin import AdminClient
@@ -51,26 +52,24 @@ async def test_what_the_demo_leaves_up_can_be_looked_at(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(EXAMPLES / "demo.py")), stdout=asyncio.subprocess.PIPE, env=environ
     )
-    assert process.stdout is not None
-    lines: list[str] = []
     try:
-        async with asyncio.timeout(600):
-            while not any("NameServer" in line for line in lines):
-                line = await process.stdout.readline()
-                assert line, lines
-                lines.append(line.decode())
-        found = re.search(r"NameServer.*?(127\.0\.0\.1:\d+)", lines[-1])
-        assert found is not None, lines
-        async with AdminClient(namesrv_addr=found[1]) as admin:
+        printed = (await asyncio.wait_for(process.communicate(), 600))[0].decode()
+        assert "Every count agrees." in printed
+        assert "KEEP=1" not in printed
+        left = dict(re.findall(r"^ +(NameServer|Dashboard) +(\S+)$", printed, re.MULTILINE))
+        async with AdminClient(namesrv_addr=left["NameServer"]) as admin:
             assert {"orders", "orders_per_minute"} <= set(await admin.topics.names())
+        async with httpx.AsyncClient(base_url=left["Dashboard"], timeout=60, trust_env=False) as browser:
+            for path, shown in {"/": "broker-a", "/topics": "orders_per_minute", "/pipelines": "archive"}.items():
+                page = await browser.get(path)
+                assert (page.status_code, shown in page.text) == (200, True), page.text
         assert '"state":"done"' in (tmp_path / "home" / "pipelines" / "orders.json").read_text()
     finally:
         await _stop(process, tmp_path, environ)
-    assert any("Every count agrees." in line for line in lines)
 
 
 async def _stop(process: asyncio.subprocess.Process, folder: Path, environ: dict[str, str]) -> None:
-    """Ends what the demo has left, in whichever way it has."""
+    """Ends what the demo has left, and the demo itself if it still runs."""
     (kept,) = folder.glob("kerolox-demo-*")
     down = f"from kerolox.cli.app import main; main(['down', '--data', {str(kept / 'cluster')!r}])"
     ending = await asyncio.create_subprocess_exec(
@@ -79,4 +78,4 @@ async def _stop(process: asyncio.subprocess.Process, folder: Path, environ: dict
     await ending.wait()
     if process.returncode is None:
         process.send_signal(signal.SIGINT)
-    await asyncio.wait_for(process.communicate(), 120)
+        await asyncio.wait_for(process.wait(), 120)

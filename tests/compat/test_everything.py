@@ -1,0 +1,14 @@
+"""Nothing that `make test` leaves out is left out by `make compat`, too."""
+
+from pathlib import Path
+
+from tests.compat.everything import files_marked
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_file_with_slow_tests_is_run() -> None:
+    slow = {file for file in ROOT.rglob("test_*.py") if "@pytest.mark.slow" in file.read_text()}
+
+    assert slow - set(files_marked()) == set()
+    assert ROOT / "examples" / "test_demo.py" in slow
