@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.cli.ups import FREE_PORTS, environment, kerolox, status
@@ -12,6 +13,11 @@ from tests.cli.ups import FREE_PORTS, environment, kerolox, status
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial" / "first-cluster.md").read_text()
 COMMANDS = [line.strip() for line in PAGE.splitlines() if re.match(r"^    (echo|kerolox) ", line)]
 (SCRIPT,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def labels(text: str) -> list[str]:
+    """Returns what `kerolox up` tells, without where it is."""
+    return re.findall(r"^ +(NameServer|Broker broker-a|Dashboard|Data|Stop it)  +\S", text, re.MULTILINE)
 
 
 @pytest.mark.timeout(400)
@@ -26,13 +32,15 @@ def test_the_tutorial_works_from_nothing(tmp_path: Path) -> None:
     printed: dict[str, str] = {}
     try:
         for command in COMMANDS:
-            typed = f"{command} --no-dashboard {' '.join(FREE_PORTS)}" if command.startswith("kerolox up") else command
+            typed = f"{command} {' '.join(FREE_PORTS)}" if command.startswith("kerolox up") else command
             result = subprocess.run(
                 ["/bin/sh", "-c", typed], env=variables, capture_output=True, text=True, timeout=120, check=False
             )
             assert result.returncode == 0, (command, result)
             printed[command] = result.stdout
             if command.startswith("kerolox up"):
+                assert labels(result.stdout) == labels(PAGE)
+                assert httpx.get(status(tmp_path)["dashboard"], timeout=60, trust_env=False).status_code == 200
                 variables["NAMESRV_ADDR"] = status(tmp_path)["namesrv"]
             if "queryMsgByKey" in command:
                 script = SCRIPT.replace("127.0.0.1:9876", variables["NAMESRV_ADDR"])
