@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-wide test-deep lint fuzz chaos bench compat clean
+.PHONY: help demo up test test-wide test-deep lint docs fuzz chaos bench compat clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -45,6 +45,9 @@ lint: $(INSTALLED) ## run ruff, mypy --strict and the import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(INSTALLED) ## render the documentation to build/docs; fails on links that lead nowhere
+	$(BIN)/python -m docs.build
 
 fuzz: $(INSTALLED) ## throw two million damaged inputs at the codec
 	KEROLOX_FUZZ_CASES=2000000 $(BIN)/pytest tests/wire/test_fuzz.py --timeout=0 -q -s $(ARGS)

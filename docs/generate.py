@@ -107,8 +107,12 @@ def _descendants(kind: type[Any]) -> Iterator[type[Any]]:
         yield from _descendants(child)
 
 
-if __name__ == "__main__":
+def write() -> None:
     PAGE.write_text(page())
     for part in (commands, configuration, metrics):
         part.PAGE.write_text(part.page())
+
+
+if __name__ == "__main__":
+    write()
     sys.stdout.write(f"wrote pages of {PAGE.parent}\n")

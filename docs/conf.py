@@ -1,0 +1,24 @@
+"""How Sphinx renders these pages; `make docs` runs it."""
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
+project = "Kerolox"
+author = "Kerolox"
+extensions = ["myst_parser"]
+root_doc = "README"
+exclude_patterns = ["__pycache__"]
+# Headings are linked to as on GitHub, where these pages are read, too.
+myst_heading_anchors = 4
+# Pages lead to each other by their own links; a test sees that each can be reached.
+suppress_warnings = ["toc.not_included"]
+html_theme = "alabaster"
+html_theme_options = {"description": "Apache RocketMQ for people who work in Python", "page_width": "76rem"}
+html_sidebars = {"**": ["about.html", "searchbox.html"]}
+html_show_copyright = False
+html_copy_source = False
+
+
+def setup(app: Sphinx) -> None:
+    # GitHub draws these; here their text is shown, since what draws them would have to be fetched.
+    app.add_lexer("mermaid", TextLexer)
