@@ -81,6 +81,15 @@ def test_files_of_settings_have_keys_that_there_are_and_values_that_can_be() -> 
     assert {unit(path)["Service"]["StateDirectory"] for path in UNITS} == {"kerolox"}
 
 
+def test_what_the_guide_installs_has_all_that_the_units_start() -> None:
+    guide = (ROOT / "docs" / "how-to" / "run-with-systemd.md").read_text()
+    (extras,) = re.findall(r"pip install .*\.\[([\w,]+)\]", guide)
+    _, flags = parsed(shlex.split(unit(DEPLOY / "systemd" / "kerolox-up.service")["Service"]["ExecStart"])[1:])
+
+    assert flags["with_dashboard"]
+    assert set(extras.split(",")) == {"compression", "dashboard"}
+
+
 # Containers
 
 
@@ -136,3 +145,20 @@ def test_compose_starts_what_there_is_at_the_address_that_it_advertises() -> Non
     program, *words = service["healthcheck"]["test"][1:]
     assert program == "kerolox"
     assert parsed(words)[0] == "status"
+
+
+def test_compose_with_a_dashboard_has_people_log_in_and_publishes_what_is_served() -> None:
+    file = yaml.safe_load((DEPLOY / "compose.dashboard.yaml").read_text())
+    service = file["services"]["kerolox"]
+    name, flags = parsed(service["command"])
+
+    assert (name, flags["bind"], str(flags["data"]), flags["with_dashboard"]) == ("up", "0.0.0.0", "/data", True)
+    (secret,) = service["secrets"]
+    assert str(flags["users"]) == f"/run/secrets/{secret}"
+    assert file["secrets"] == {secret: {"file": "users.json"}}
+    assert "deploy/users.json" in (ROOT / ".gitignore").read_text().splitlines()
+    # A broker's port for clients in a hurry is two below its own.
+    served = {flags[f"{part}_port"] for part in ("namesrv", "broker", "dashboard", "metrics")}
+    served.add(flags["broker_port"] - 2)
+    assert set(service["ports"]) == {f"{flags['advertise']}:{port}:{port}" for port in served}
+    assert served == {int(port) for port in dict(instructions())["EXPOSE"].split()}
