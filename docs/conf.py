@@ -13,7 +13,15 @@ myst_heading_anchors = 4
 # Pages lead to each other by their own links; a test sees that each can be reached.
 suppress_warnings = ["toc.not_included"]
 html_theme = "alabaster"
-html_theme_options = {"description": "Apache RocketMQ for people who work in Python", "page_width": "76rem"}
+html_theme_options = {
+    "description": "Apache RocketMQ for people who work in Python",
+    "font_family": "system-ui, sans-serif",
+    "head_font_family": "system-ui, sans-serif",
+    # Drawings and tables are wide.
+    "page_width": "1180px",
+    "code_font_size": "0.74em",
+    "body_max_width": "none",
+}
 html_sidebars = {"**": ["about.html", "searchbox.html"]}
 html_show_copyright = False
 html_copy_source = False
