@@ -7,6 +7,13 @@ from kerolox.codes import ResponseCode
 _REFUSED_BY_4X = "AclException"
 
 
+def reason(error: BaseException) -> str:
+    """Returns why the system refused, in its words and without its number, and which file it was about."""
+    words = getattr(error, "strerror", None) or str(error)
+    file = getattr(error, "filename", None)
+    return words if file is None else f"{words}: {file}"
+
+
 class KeroloxError(Exception):
     """The root of everything Kerolox raises on purpose."""
 

@@ -158,7 +158,7 @@ def test_an_address_that_clients_cannot_use_is_told(tmp_path: Path, how: tuple[s
     result = kerolox(tmp_path, "up", "--no-dashboard", *FREE_PORTS, "--bind", "0.0.0.0", *how)
 
     assert result.returncode == 253
-    assert "set brokerIP1 to the address that they reach this machine by" in result.stderr.splitlines()[-1]
+    assert "set --advertise to the address that they reach this machine by" in result.stderr.splitlines()[-1]
 
 
 def test_settings_in_its_folder_hold(tmp_path: Path) -> None:

@@ -24,8 +24,14 @@ def check_advertised(settings: Settings) -> None:
         raise ConfigurationError(f"brokerIP1={advertised} is no address that clients could connect to")
     try:
         is_open = not ipaddress.ip_address(bound).is_loopback
+        is_here = _is_of_this_machine(bound)
     except ValueError:
         is_open = bound != "localhost"
+        is_here = _is_known(bound)
+    if not is_here:
+        raise ConfigurationError(
+            f"bindAddress={bound} is no address of this machine: set it to one that is, or to 0.0.0.0 for all of them"
+        )
     if is_open and address.is_loopback:
         raise ConfigurationError(
             f"bindAddress={bound} serves other machines, and brokerIP1={advertised} sends them to themselves: "
@@ -42,6 +48,13 @@ def check_advertised(settings: Settings) -> None:
             "broker; set brokerIP1 to the address that they reach this machine by",
             advertised,
         )
+
+
+def _is_known(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except (OSError, ValueError):
+        return False
 
 
 def _is_of_this_machine(address: str) -> bool:

@@ -178,9 +178,9 @@ class Broker:
         self._crowd = settings.server.crowd(clock, files_max=settings.store.open_files_max)
         self.server = self._server(settings.server.listen_port, clock)
         vip_port = settings.server.listen_port - _VIP_PORT_BELOW
-        servers: list[Service] = [self.server]
+        self._servers = [self.server]
         if vip_port > 0:
-            servers.append(self._server(vip_port, clock))
+            self._servers.append(self._server(vip_port, clock))
         self._supervisor = Supervisor(
             self.store,
             # Not before the store is ours alone: another broker may just be writing its tables.
@@ -198,7 +198,7 @@ class Broker:
             self.transactions,
             Periodic("expiry of clients", seconds=_EXPIRY_SECONDS, job=self._expire, clock=clock),
             Periodic("protection", seconds=_PROTECTION_SECONDS, job=self.behind.protect, clock=clock),
-            *servers,
+            *self._servers,
             _Opening(self._name),
             *([] if self.metrics_listener is None else [self.metrics_listener]),
             self.registration,
@@ -226,6 +226,9 @@ class Broker:
 
     async def __aenter__(self) -> "Broker":
         try:
+            # Before there is a store that nobody will use, or one is opened for nothing.
+            for server in self._servers:
+                await server.check()
             await self._supervisor.__aenter__()
         except BaseException:
             await self.client.close()

@@ -16,6 +16,7 @@ from kerolox.cli.servers import (
     started,
     until_told,
     with_parent,
+    with_remedy,
 )
 from kerolox.errors import ConfigurationError
 from kerolox.runtime import properties, server_loop
@@ -96,7 +97,7 @@ def broker(
             _check(settings)
             server_loop.run(_serve(settings, ends_with_parent=ends_with_parent))
     except (ConfigurationError, StoreError, OSError) as error:
-        raise NotStarted(str(error)) from error
+        raise NotStarted(with_remedy(error)) from error
 
 
 def _settings(file: Path | None) -> Settings:

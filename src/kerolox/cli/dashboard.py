@@ -1,6 +1,7 @@
 """`kerolox dashboard`: a cluster in a browser, until told to stop."""
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ from kerolox.runtime.service import Supervisor
 @click.option("--users", "users_file", type=click.Path(path_type=Path, dir_okay=False), help="Have people log in.")
 @click.option("--allowed-host", "allowed_hosts", multiple=True, help="A name that browsers may know it by; several.")
 @click.option("--read-only", is_flag=True, help="Nobody changes anything.")
-@click.option("--add-user", metavar="NAME", help="Ask for a password, add the user to the file, and end.")
+@click.option(
+    "--add-user",
+    metavar="NAME",
+    help="Ask for a password (or read a line), add the user, and end.",
+)
 @click.option("--reader", is_flag=True, help="With --add-user: one who changes nothing.")
 def dashboard(
     host: str,
@@ -59,12 +64,22 @@ def dashboard(
 
 
 def _add(add: Any, path: Path, name: str, is_reader: bool) -> None:
-    password = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True)
+    password = _password(name)
     try:
         add(path, name, password, is_reader=is_reader)
     except ConfigurationError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{name} may log in. Start the dashboard with --users {path}")
+
+
+def _password(name: str) -> str:
+    """Asks at a terminal; a script gives a line."""
+    if sys.stdin.isatty():
+        return str(click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True))
+    line = sys.stdin.readline().rstrip("\r\n")
+    if not line:
+        raise click.ClickException("no password: run it in a terminal, or give it as a line on standard input")
+    return line
 
 
 async def _serve(dashboard: Any) -> None:

@@ -13,6 +13,7 @@ from kerolox.cli.servers import (
     read_properties,
     started,
     until_told,
+    with_remedy,
 )
 from kerolox.errors import ConfigurationError
 from kerolox.namesrv import NameServer, NamesrvConfig
@@ -59,8 +60,8 @@ def namesrv(
     try:
         with logging_as(config.log_options("namesrv")):
             server_loop.run(_serve(config))
-    except ConfigurationError as error:
-        raise NotStarted(str(error)) from error
+    except (ConfigurationError, OSError) as error:
+        raise NotStarted(with_remedy(error)) from error
 
 
 def _configuration(file: Path | None) -> NamesrvConfig:

@@ -1,9 +1,11 @@
 """What the commands that run a server have in common."""
 
 import asyncio
+import errno
 import logging
 import os
 import signal
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kerolox.errors import ConfigurationError
+from kerolox.errors import ConfigurationError, reason
 from kerolox.runtime import properties
 from kerolox.runtime.logs import LogFormat
 
@@ -42,7 +44,7 @@ class OriginalCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            raise BadArguments(error.message, error.ctx) from error
+            raise BadArguments(error.format_message(), error.ctx) from error
 
 
 def log_to_stderr() -> None:
@@ -63,7 +65,24 @@ def read_properties(file: Path) -> dict[str, str]:
     try:
         return properties.parse(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"configuration file {file} cannot be read: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"configuration file {file} cannot be read: {why}") from error
+
+
+def with_remedy(error: BaseException) -> str:
+    """Returns why a server did not start, and by which flag that is mended."""
+    cause = error.__cause__
+    if isinstance(error, OSError):
+        return reason(error)
+    told = str(error)
+    if " could not be opened: " in told and isinstance(cause, OSError):
+        return f"{told}; give a directory that can be written with --store (storePathRootDir)"
+    if "cannot listen on" not in told or "; give " in told:
+        return told
+    if isinstance(cause, socket.gaierror) or (isinstance(cause, OSError) and cause.errno == errno.EADDRNOTAVAIL):
+        return f"{told}; give an address of this machine with --bind, or 0.0.0.0 for all of them"
+    flag = "--metrics-port" if told.startswith("metrics") else "--port"
+    return f"{told}; give another with {flag} (0 takes a free one), or end what listens there"
 
 
 def on_signals() -> asyncio.Event:

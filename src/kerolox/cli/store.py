@@ -156,6 +156,7 @@ def _configuration(directory: Path, file: Path | None) -> StoreConfig:
         try:
             config.update(properties.parse(file.read_text("utf-8")))
         except (OSError, UnicodeDecodeError, ConfigurationError) as error:
-            raise click.ClickException(f"configuration file {file} cannot be read: {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise click.ClickException(f"configuration file {file} cannot be read: {why}") from error
         config.store_path_root_dir = directory
     return config

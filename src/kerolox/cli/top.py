@@ -8,13 +8,14 @@ from kerolox.cli.admin.connecting import client as admin_client
 from kerolox.cli.admin.declaring import pause
 from kerolox.cli.admin.parts import Table, Text
 from kerolox.cli.admin.screen import Form, Screen, form
+from kerolox.cli.admin.times import Seconds
 from kerolox.cli.clients import connected, connecting_options, run
 from kerolox.cli.rates import Look, broker_rows, group_rows, look, topic_rows
 from kerolox.client.options import Options
 
 
 @click.command()
-@click.option("-i", "--interval", default=2.0, show_default=True, type=click.FloatRange(min=0.1), metavar="SECONDS")
+@click.option("-i", "--interval", default=2.0, show_default=True, type=Seconds(min=0.1), metavar="SECONDS")
 @click.option("-c", "--count", type=click.IntRange(min=1), help="Look so many times; else until Ctrl-C.")
 @click.option("-l", "--limit", default=15, show_default=True, type=click.IntRange(min=1), help="Rows of each table.")
 @click.option("--json", "is_json", is_flag=True, help="Print JSON, a row to a line.")

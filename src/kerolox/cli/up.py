@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kerolox.cli.servers import NotStarted, on_signals, started, until_told
+from kerolox.cli.servers import NotStarted, on_signals, started, until_told, with_remedy
 from kerolox.errors import ConfigurationError
 from kerolox.local.children import our_command
 from kerolox.local.folder import Folder, UpState, default_folder
@@ -79,7 +79,7 @@ def up(
         with folder.taken(), logging_as(LogOptions(name="up", directory=folder.logs, format=options.log_format)):
             server_loop.run(_run(options, is_detached=detached))
     except (ConfigurationError, StoreError, OSError) as error:
-        raise NotStarted(_with_remedy(str(error))) from error
+        raise NotStarted(_with_remedy(error)) from error
 
 
 async def _run(options: UpOptions, *, is_detached: bool) -> None:
@@ -122,12 +122,15 @@ def _since_spawned() -> float:
         return time.monotonic() - _BEGAN
 
 
-def _with_remedy(reason: str) -> str:
-    if "cannot listen on" not in reason:
-        return reason
+def _with_remedy(error: Exception) -> str:
+    """A part that can be run alone has keys and flags of its own; here they are others."""
+    told = with_remedy(error)
+    for key, flag in (("bindAddress=", "--bind "), ("brokerIP1=", "--advertise "), ("brokerIP1", "--advertise")):
+        told = told.replace(key, flag)
+    what, _, _ = told.partition("; give another")
+    if "cannot listen on" not in what or "--bind" in what:
+        return told.replace("--store (storePathRootDir)", "--data")
     flags = "--namesrv-port, --broker-port, --metrics-port and --dashboard-port"
-    # A part that can be run alone has flags of its own.
-    what = reason.partition("; give another")[0]
     return f"{what}; choose others with {flags} (0 takes a free one)"
 
 

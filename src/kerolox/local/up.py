@@ -231,4 +231,5 @@ def _read(file: Path) -> dict[str, str]:
     try:
         return properties.parse(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"configuration file {file} cannot be read: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"configuration file {file} cannot be read: {why}") from error

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import os
 import random
+import re
 import ssl
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -18,6 +20,8 @@ from kerolox.wire.reply import Reply
 log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Header)
+
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
 class Client:
@@ -107,8 +111,7 @@ class Client:
                 raise ConnectFailed(f"{address} did not accept within {self._connect_timeout_seconds} s") from error
             # A host that is no name at all is a ValueError to the resolver.
             if isinstance(error, OSError | ValueError | ConnectionLost):
-                reason = getattr(error, "strerror", None) or error
-                raise ConnectFailed(f"cannot connect to {address}: {reason}") from error
+                raise ConnectFailed(f"cannot connect to {address}: {_reason(error)}") from error
             raise
         self._connections[address] = connection
         return connection
@@ -133,6 +136,16 @@ class Client:
         if attempts:
             await asyncio.wait(attempts)
         await close_all([*self._connections.values(), *self._leaving], seconds=1)
+
+
+def _reason(error: BaseException) -> str:
+    """Returns what the system says: asyncio puts a text of its own there, and all of them if a name has several."""
+    words = getattr(error, "strerror", None) or str(error)
+    if "Connect call failed" not in words:
+        return words
+    numbers = [error.errno] if isinstance(error, OSError) and error.errno else map(int, _NUMBER.findall(words))
+    found = dict.fromkeys(os.strerror(number) for number in numbers)
+    return ", ".join(text[:1].lower() + text[1:] for text in found) or words
 
 
 class NameServers:

@@ -78,12 +78,24 @@ class Listener:
             SocketTransport(self._loop, accepted, self._protocol())
 
 
+async def check_free(host: str, port: int) -> None:
+    """OSError if nobody could listen there now. Nobody does: who tries to connect meanwhile is refused."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, kind, protocol, _, address in dict.fromkeys(found):
+        with socket.socket(family, kind, protocol) as trying:
+            _bind(trying, address)
+
+
+def _bind(made: socket.socket, address: tuple[object, ...]) -> None:
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if made.family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    made.bind(address)
+
+
 def _listening(made: socket.socket, address: tuple[object, ...], backlog: int) -> socket.socket:
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if made.family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        made.bind(address)
+        _bind(made, address)
         made.listen(backlog)
         made.setblocking(False)
     except BaseException:

@@ -2,15 +2,16 @@
 
 import logging
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.address import format_address
 from kerolox.remoting.connection import Connection, close_all
 from kerolox.remoting.crowd import Crowd
 from kerolox.remoting.limits import Limits
-from kerolox.remoting.listener import Listener
+from kerolox.remoting.listener import Listener, check_free
 from kerolox.remoting.routes import Routes
 from kerolox.remoting.server_connection import ServerConnection
 from kerolox.remoting.tls import ServerTls, TlsMode
@@ -63,12 +64,19 @@ class Server(Service):
         # Lost, with requests still being worked on.
         self._leaving: set[Connection] = set()
 
+    async def check(self) -> None:
+        """ConfigurationError if it could not listen; for whoever has much to do before it does."""
+        await self._try(check_free(self._host, self._port))
+
     async def open(self) -> None:
         raise_file_limit()
         self._crowd.open()
         self._listener = Listener(self._accept, self._crowd.admits)
+        await self._try(self._listener.open(self._host, self._port, backlog=self._backlog))
+
+    async def _try(self, listening: Coroutine[Any, Any, None]) -> None:
         try:
-            await self._listener.open(self._host, self._port, backlog=self._backlog)
+            await listening
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigurationError(

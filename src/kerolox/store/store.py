@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
+from kerolox.errors import reason
 from kerolox.message.errors import RecordError
 from kerolox.runtime.clock import Clock, SystemClock
 from kerolox.runtime.files import Disk, RealDisk
@@ -140,7 +141,7 @@ class Store(Service):
         except BaseException as error:
             self._release()
             if isinstance(error, OSError):
-                raise StoreError(f"{root} could not be opened: {error}") from error
+                raise StoreError(f"{root} could not be opened: {reason(error)}") from error
             raise
 
     def _recover(self, root: Path) -> Recovered:

@@ -1,5 +1,7 @@
 """What operators are told when something goes wrong."""
 
+import pytest
+
 from kerolox.admin import PartlyDone
 from kerolox.cli.admin.errors import NotDone, sentence
 from kerolox.errors import ConnectFailed, NoPermission, TopicNotFound
@@ -12,9 +14,23 @@ def test_an_error_is_one_line_with_a_remedy() -> None:
 
 
 def test_each_kind_has_its_own_remedy() -> None:
-    assert sentence(TopicNotFound("no topic")).endswith("; `topicList` says which there are")
+    assert sentence(TopicNotFound("no topic")).endswith("; `kerolox admin topicList` says which there are")
     assert "tools.yml" in sentence(NoPermission("no"))
+    assert "tools.yml" in sentence(NoPermission("User:me has no permission to access Topic:orders"))
     assert sentence(NotDone("that is all")) == "that is all"
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Can not update config in black list.",
+        "listenPort cannot be changed while running",
+        "the topic[orders] pulling message is forbidden",
+        "subscription group no permission, shop",
+    ],
+)
+def test_keys_are_no_remedy_where_nobody_may(remark: str) -> None:
+    assert sentence(NoPermission(remark)) == f"{remark} (NO_PERMISSION, 16)"
 
 
 def test_of_several_servers_the_first_that_failed_has_the_remedy() -> None:

@@ -42,7 +42,8 @@ def test_a_topic_that_is_not_there_has_no_route(tool: Tool) -> None:
     told = tool.fails("topicRoute", "-t", "nothing")
 
     assert told == (
-        "no NameServer has a route of topic 'nothing' (TOPIC_NOT_EXIST, 17); `topicList` says which there are"
+        "no NameServer has a route of topic 'nothing' (TOPIC_NOT_EXIST, 17); "
+        "`kerolox admin topicList` says which there are"
     )
 
 

@@ -63,6 +63,8 @@ class Call:
 
     admin: AdminClient
     values: Mapping[str, str | bool | None]
+    # Scripts written for Java's mqadmin find what they expect, even where it says nothing.
+    is_java: bool = True
 
     def __getitem__(self, name: str) -> str:
         """The value of a flag that has one."""
@@ -116,6 +118,8 @@ class Command:
     is_watched: bool = False
     # Since which release of mqadmin, if it is not in 4.9.8.
     since: str | None = None
+    # Raises Misused over values that cannot be, before anybody is asked whether they are meant.
+    check: Callable[[Call], object] = lambda call: None
 
     @property
     def choices(self) -> list[Flag]:
@@ -134,12 +138,13 @@ def command(
     is_harmful: Callable[[Call], bool] = lambda call: True,
     is_watched: bool = False,
     since: str | None = None,
+    check: Callable[[Call], object] = lambda call: None,
 ) -> Callable[[Run], Run]:
     """Declares a command; its function is called when it is."""
 
     def declare(run: Run) -> Run:
         assert name not in COMMANDS, name
-        COMMANDS[name] = Command(name, description, flags, run, alias, warning, is_harmful, is_watched, since)
+        COMMANDS[name] = Command(name, description, flags, run, alias, warning, is_harmful, is_watched, since, check)
         return run
 
     return declare

@@ -1,6 +1,7 @@
 """What an operator is told when something goes wrong: one sentence, and what to do about it."""
 
 import logging
+import re
 
 from kerolox.admin.errors import PartlyDone
 from kerolox.errors import (
@@ -26,11 +27,18 @@ class NotDone(KeroloxError):
 _REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
     (ConnectFailed, "is it running there? NameServers are given by -n, or by NAMESRV_ADDR; `kerolox up` starts one"),
     (CallTimeout, "it may be busy, or the address may lead elsewhere; see `kerolox doctor`"),
-    (TopicNotFound, "`topicList` says which there are"),
-    (GroupNotFound, "`consumerProgress` says which there are"),
-    (ConsumerNotOnline, "`consumerProgress` says who is"),
+    (TopicNotFound, "`kerolox admin topicList` says which there are"),
+    (GroupNotFound, "`kerolox admin consumerProgress` says which there are"),
+    (ConsumerNotOnline, "`kerolox admin consumerProgress` says who is"),
     (RequestCodeNotSupported, "it takes a broker of another release, or one that has this feature"),
     (NoPermission, "keys are taken from --access-key and --secret-key, or from $ROCKETMQ_HOME/conf/tools.yml"),
+)
+
+
+# What nobody may do, or nobody now: other keys would not help. Java's brokers say it in the same words.
+_FOR_ALL = re.compile(
+    "forbidden|black list|cannot be changed|not allowed|"
+    "can not consume by broadcast|group no permission|are not run here"
 )
 
 
@@ -41,6 +49,8 @@ def sentence(error: KeroloxError) -> str:
     if isinstance(error, PartlyDone):
         cause = next(iter(error.failed.values()))
     while cause is not None:
+        if isinstance(cause, NoPermission) and _FOR_ALL.search(str(cause)):
+            return told
         for kind, remedy in _REMEDIES:
             if isinstance(cause, kind):
                 return f"{told}; {remedy}"

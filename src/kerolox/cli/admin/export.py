@@ -8,7 +8,7 @@ import msgspec
 
 from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed, switch
-from kerolox.cli.admin.errors import Misused
+from kerolox.cli.admin.errors import Misused, NotDone
 from kerolox.cli.admin.finding import masters, members_of
 from kerolox.cli.admin.parts import Text
 from kerolox.client.names import DLQ_PREFIX, RETRY_PREFIX
@@ -125,7 +125,10 @@ def _members(config: TopicConfig | SubscriptionGroupConfig, defaults: dict[str, 
 
 async def written(call: Call, name: str, document: dict[str, Any], *, end: str = "") -> Text:
     path = f"{call.get('filePath') or DEFAULT_DIRECTORY}/{name}"
-    await asyncio.to_thread(_write, Path(path), java.pretty(document))
+    try:
+        await asyncio.to_thread(_write, Path(path), java.pretty(document))
+    except OSError as error:
+        raise NotDone(f"{path} cannot be written: {error.strerror}; give another directory with -f") from error
     return Text(f"export {path} success{end}", {"file": path})
 
 

@@ -122,7 +122,9 @@ async def get_consumer_config(call: Call) -> Parts:
         configs = await call.admin.groups.configs(call["groupName"])
     except GroupNotFound:
         # Java says nothing of a group that nobody knows.
-        return
+        if call.is_java:
+            return
+        raise
     for name, config in configs.items():
         members = java.group_members(config) | _of_five(config)
         heading = f"{'=' * 29}{cluster_of(info, name)}:{name}{'=' * 29}\n"

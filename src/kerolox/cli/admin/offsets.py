@@ -85,6 +85,10 @@ async def _group(call: Call, group: str) -> tuple[object, ...]:
     return (group[:64], len(clients.connection_set), java.version(oldest), kind, model, *rates)
 
 
+def _moment(call: Call) -> int:
+    return END if call["timestamp"] == "now" else parse_millis(call["timestamp"], "--timestamp")
+
+
 @command(
     "resetOffsetByTime",
     "Reset consumer offset by timestamp(without client restart).",
@@ -97,10 +101,11 @@ async def _group(call: Call, group: str) -> tuple[object, ...]:
     later("q", "queue", "queue id"),
     later("o", "offset", "Expect queue offset, not support old version broker", "5.1.0"),
     warning="move group {group} to {timestamp} in topic {topic}",
+    check=_moment,
 )
 async def reset_offset_by_time(call: Call) -> Parts:
     group, topic, moment = call["group"], call["topic"], call["timestamp"]
-    millis = END if moment == "now" else parse_millis(moment, "--timestamp")
+    millis = _moment(call)
     if call.has("broker") and call.has("queue"):
         async for part in _one_queue(call, millis):
             yield part

@@ -2,9 +2,17 @@
 
 from datetime import datetime
 
+import click
+
 from kerolox.cli.admin.errors import Misused
 
 _JAVA = "%Y-%m-%d#%H:%M:%S:%f"
+
+
+class Seconds(click.FloatRange):
+    """A flag that says how long."""
+
+    name = "number of seconds"
 
 
 def seconds_text(millis: int) -> str:

@@ -13,7 +13,8 @@ from kerolox.cli.admin.declaring import Call, Command, Flag, pause
 from kerolox.cli.admin.errors import Misused, quiet, sentence
 from kerolox.cli.admin.help import all_flags, command_help, commands_help
 from kerolox.cli.admin.screen import Screen, form
-from kerolox.errors import KeroloxError
+from kerolox.cli.admin.times import Seconds
+from kerolox.errors import KeroloxError, reason
 
 _OURS = (
     click.Option(["--json", "is_json"], is_flag=True, help="Print JSON, an object to a line."),
@@ -21,7 +22,7 @@ _OURS = (
     click.Option(["--secret-key"], envvar="KEROLOX_SECRET_KEY", help="How that is proved."),
     click.Option(["--tls"], is_flag=True, help="Encrypt connections."),
 )
-_WATCH = click.Option(["--watch"], type=click.FloatRange(min=0.1), metavar="SECONDS", help="Show it again and again.")
+_WATCH = click.Option(["--watch"], type=Seconds(min=0.1), metavar="SECONDS", help="Show it again and again.")
 _YES = click.Option(["--yes"], is_flag=True, help="Do not ask whether it is meant.")
 
 
@@ -60,7 +61,7 @@ class AdminCommand(click.Command):
                 self._check(ctx.params)
             return rest
         except click.UsageError as error:
-            raise self._misuse(error.message) from None
+            raise self._misuse(error.format_message()) from None
         except Misused as error:
             raise self._misuse(str(error)) from None
 
@@ -95,7 +96,8 @@ class AdminCommand(click.Command):
                 secret_key=params["secret_key"],
                 tls=params["tls"],
             )
-            call = Call(connecting.client(given), values)
+            call = Call(connecting.client(given), values, is_java=self.manner.is_java)
+            self.declared.check(call)
             if not self.manner.is_java:
                 self._ask(call, is_sure=params.get("yes", False))
             quiet()
@@ -108,7 +110,7 @@ class AdminCommand(click.Command):
             # Whoever read has read enough.
             raise
         except OSError as error:
-            raise Failed(str(error)) from None
+            raise Failed(reason(error)) from None
         except KeyboardInterrupt:
             raise SystemExit(130) from None
 

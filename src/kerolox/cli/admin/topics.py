@@ -25,6 +25,21 @@ def where(text: str, *, is_choice: bool = True) -> tuple[Flag, Flag]:
     )
 
 
+def _check_perm(call: Call) -> None:
+    """Java takes any number, and has a topic that nobody can use."""
+    perm = call.number("perm", Perm.READ | Perm.WRITE)
+    if not 0 <= perm <= Perm.READ | Perm.WRITE | Perm.INHERIT or not perm & (Perm.READ | Perm.WRITE):
+        raise Misused(f"--perm {perm} would let nobody read or write: give 2 (write), 4 (read) or 6 (both)")
+
+
+def _check_queues(call: Call) -> None:
+    _check_perm(call)
+    for name, what, perm in (("readQueueNums", "reading", 2), ("writeQueueNums", "writing", 4)):
+        if call.number(name, 8) < 1:
+            end = f"updateTopicPerm -p {perm} ends {what}"
+            raise Misused(f"--{name} {call[name]}: a topic has at least one queue to each side; {end}")
+
+
 @command(
     "updateTopic",
     "Update or create topic",
@@ -37,6 +52,7 @@ def where(text: str, *, is_choice: bool = True) -> tuple[Flag, Flag]:
     Flag("u", "unit", "is unit topic (true|false)"),
     Flag("s", "hasUnitSub", "has unit sub (true|false)"),
     later("a", "attributes", "attribute(+a=b,+c=d,-e)"),
+    check=_check_queues,
 )
 async def update_topic(call: Call) -> Parts:
     config = TopicConfig(
@@ -149,6 +165,7 @@ async def deleted_with_group(call: Call, group: str) -> Parts:
     *where("create topic to which", is_choice=False),
     TOPIC,
     needed("p", "perm", "set topic's permission(2|4|6), intro[2:W; 4:R; 6:RW]"),
+    check=_check_perm,
 )
 async def update_topic_perm(call: Call) -> Parts:
     if not call.has("brokerAddr") and not call.has("clusterName"):
