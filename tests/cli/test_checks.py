@@ -1,11 +1,14 @@
 """What is found out of what servers say."""
 
+from pathlib import Path
+
 import pytest
 
 from kerolox.admin import BrokerStatus
+from kerolox.admin.agreement import View
 from kerolox.cli import checks
 from kerolox.cli.checks import Level
-from kerolox.errors import ConnectFailed
+from kerolox.errors import CallTimeout, ConnectFailed
 from kerolox.wire.bodies.routes import BrokerData, ClusterInfo
 
 NOW = 1_700_000_000_000
@@ -28,12 +31,49 @@ def test_who_does_not_answer_is_told_with_what_to_do() -> None:
 
 
 def test_name_servers_that_know_the_same_agree() -> None:
-    same = checks.agreement({"a:1": cluster(x={0: "x:0"}), "a:2": cluster(x={0: "x:0"})})
-    other = checks.agreement({"a:1": cluster(x={0: "x:0"}), "a:2": cluster(x={0: "x:0"}, y={0: "y:0"})})
+    one = View("a:1", {"x/0 at x:0"}, {"orders"}, {"orders": {"x: 8 to read"}})
+    same = View("a:2", {"x/0 at x:0"}, {"orders"}, {"orders": {"x: 8 to read"}})
+    other = View("a:3", {"x/0 at x:0", "y/0 at y:0"}, {"orders", "bills"}, {"orders": {"x: 4 to read"}})
 
-    assert (same.level, same.what) == (Level.OK, "2 NameServers agree on 1 brokers")
-    assert other.level is Level.FAILURE
-    assert "a:2 alone lists y/0 at y:0" in other.what
+    fine, lost = checks.agreement([one, same]), checks.agreement([one, other])
+
+    assert (fine.level, fine.what) == (Level.OK, "2 NameServers agree on 1 brokers, 1 topics and their routes")
+    assert lost.level is Level.FAILURE
+    assert "a:3 lists broker y/0 at y:0, and a:1 does not." in lost.what
+    assert "a:3 lists topic bills, and a:1 does not." in lost.what
+    assert "The routes of topic orders differ: a:1 says x: 8 to read; a:3 says x: 4 to read." in lost.what
+
+
+def test_of_many_differences_some_are_told() -> None:
+    told = checks.agreement([View("a:1"), View("a:2", topics={f"t{number}" for number in range(9)})]).what
+
+    assert told.count("a:2 lists topic") == 5
+    assert told.endswith("And 4 more.")
+
+
+def test_what_listens_and_is_no_name_server_is_told_apart_from_nobody() -> None:
+    nobody = checks.answered("a:9876", ConnectFailed("cannot connect"))
+    other = checks.answered("a:9876", CallTimeout("no answer"))
+
+    assert nobody.remedy.startswith("start one (kerolox up)")
+    assert other.what.startswith("something listens at a:9876, and does not answer as a NameServer")
+    assert other.remedy.startswith("something else listens there (`ss -ltnp 'sport = :9876'` says what)")
+
+
+def test_ports_are_free_or_somebodys() -> None:
+    assert checks.port(9876, True, None).what == "port 9876 (NameServer) is free here"
+    taken = checks.port(8080, False, "process 7 (java)")
+    assert (taken.level, taken.what) == (Level.WARNING, "port 8080 (dashboard) is taken here by process 7 (java)")
+    assert taken.remedy == "end it, or choose another with `kerolox up --dashboard-port PORT`"
+    assert "somebody else's process" in checks.port(8080, False, None).what
+
+
+@pytest.mark.parametrize(("free", "level"), [(90, Level.OK), (20, Level.WARNING), (5, Level.FAILURE)])
+def test_the_disk_of_this_machine_is_told(free: int, level: Level) -> None:
+    found = checks.local_disk(Path("/data"), 100 * 10**9, free * 10**9)
+
+    assert found.level is level
+    assert found.what == f"the disk of /data ({free}.0 GB free) is {100 - free}% full"
 
 
 def test_brokers_need_masters() -> None:

@@ -1,9 +1,13 @@
 """`kerolox doctor` on a cluster that is well, and on none."""
 
 import json
+import socket
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
+from kerolox.cli import doctor as module
 from kerolox.cli.app import main
 from kerolox.testing.plugin import RunningCluster
 
@@ -41,4 +45,30 @@ def test_without_anybody_there_it_says_what_to_start() -> None:
     result = doctor("-n", "127.0.0.1:1")
 
     assert result.exit_code == 1
+    assert "cannot connect to 127.0.0.1:1: connection refused" in result.stdout
     assert "-> start one (kerolox up)" in result.stdout
+
+
+def test_without_anybody_there_it_tells_of_ports_and_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEROLOX_HOME", str(tmp_path / "home"))
+
+    told = doctor("-n", "127.0.0.1:1").stdout
+
+    for port in (9876, 10911, 10909, 8080):
+        assert f"port {port} (" in told
+    assert f"the disk of {tmp_path / 'home' / 'up'} (" in told
+
+
+def test_something_else_that_listens_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        result = doctor("-n", address)
+
+    assert result.exit_code == 1
+    assert f"something listens at {address}, and does not answer as a NameServer" in result.stdout
+    assert "start one" not in result.stdout
+
+
+def test_it_waits_no_longer_than_three_seconds() -> None:
+    assert module._TIMEOUT_SECONDS == 3.0

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 from kerolox.admin import AdminClient
-from kerolox.dashboard.nameservers import View, differences
 from kerolox.dashboard.server import DashboardOptions
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.testing import Cluster
@@ -45,14 +44,3 @@ async def test_a_nameserver_that_is_away_is_a_sentence(cluster: Cluster, tmp_pat
 
     assert "cannot connect to 127.0.0.1:1" in seen
     assert "There is one that answers" in seen
-
-
-def test_routes_that_differ_are_named() -> None:
-    one = View("a:1", {"b/0 at x"}, {"orders"}, {"orders": {"b: 8 to read"}})
-    two = View("b:2", {"b/0 at x"}, {"orders"}, {"orders": {"b: 4 to read"}})
-
-    assert differences([one, two]) == [
-        "The routes of topic orders differ: a:1 says b: 8 to read; b:2 says b: 4 to read."
-    ]
-    assert differences([one, one]) == []
-    assert differences([]) == []

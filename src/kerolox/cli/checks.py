@@ -2,11 +2,14 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from kerolox.admin import BrokerStatus
+from kerolox.admin.agreement import View, differences
+from kerolox.errors import ConnectFailed, KeroloxError
 from kerolox.wire.bodies.routes import ClusterInfo
 
 # Brokers refuse to write at 0.9 by default, and delete old files early from 0.75 on.
@@ -14,6 +17,16 @@ DISK_WARNING, DISK_FAILURE = 0.75, 0.90
 CLOCK_WARNING_SECONDS = 5.0
 FILES_MIN = 65_536
 MAPS_MIN = 262_144
+# Where `kerolox up` listens, for what, and by which flag it is told otherwise.
+PORTS = {
+    9876: ("NameServer", "--namesrv-port"),
+    10911: ("broker", "--broker-port"),
+    10909: ("broker, for senders", "--broker-port"),
+    8080: ("dashboard", "--dashboard-port"),
+}
+
+_START = "start one (kerolox up), or give the address of one by -n or NAMESRV_ADDR"
+_DIFFERENCES_MAX = 5
 
 _RUNTIME = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
@@ -38,31 +51,30 @@ def reached(what: str, address: str, error: Exception | None, remedy: str) -> Fi
     return Finding(Level.FAILURE, f"{what} {address} does not answer: {' '.join(str(error).split())}", remedy)
 
 
-def agreement(known: Mapping[str, ClusterInfo]) -> Finding:
-    """Whether all NameServers list the same brokers at the same addresses."""
-    pictures = {address: _picture(info) for address, info in known.items()}
-    distinct = set(pictures.values())
-    if len(distinct) <= 1:
-        count = len(next(iter(distinct), ()))
-        return Finding(Level.OK, f"{len(known)} NameServers agree on {count} brokers")
-    common = frozenset.intersection(*distinct)
-    lines = [
-        f"{address} alone lists {', '.join(f'{name}/{number} at {at}' for name, number, at in sorted(extra))}"
-        for address, picture in pictures.items()
-        if (extra := picture - common)
-    ]
+def answered(address: str, error: KeroloxError | None) -> Finding:
+    """Whether a NameServer is there; or something that is none."""
+    if error is None or isinstance(error, ConnectFailed):
+        return reached("NameServer", address, error, _START)
+    port = address.rpartition(":")[2]
     return Finding(
         Level.FAILURE,
-        f"NameServers do not agree: {'; '.join(lines)}",
-        "have namesrvAddr of every broker name all NameServers, and look for a broker that cannot reach one",
+        f"something listens at {address}, and does not answer as a NameServer: {' '.join(str(error).split())}",
+        f"something else listens there (`ss -ltnp 'sport = :{port}'` says what): end it, or give the NameServer's "
+        "address by -n or NAMESRV_ADDR; if it is one, it hangs, and its log says why",
     )
 
 
-def _picture(info: ClusterInfo) -> frozenset[tuple[str, int, str]]:
-    return frozenset(
-        (name, number, address)
-        for name, data in info.broker_addr_table.items()
-        for number, address in data.broker_addrs.items()
+def agreement(views: Sequence[View]) -> Finding:
+    """Whether all NameServers list the same brokers and topics, and the same routes of topics."""
+    found = differences(views)
+    if not found:
+        what = f"{len(views[0].brokers)} brokers, {len(views[0].topics)} topics and their routes"
+        return Finding(Level.OK, f"{len(views)} NameServers agree on {what}")
+    more = f" And {len(found) - _DIFFERENCES_MAX} more." if len(found) > _DIFFERENCES_MAX else ""
+    return Finding(
+        Level.FAILURE,
+        f"NameServers do not agree: {' '.join(found[:_DIFFERENCES_MAX])}{more}",
+        "have namesrvAddr of every broker name all NameServers, and look for a broker that cannot reach one",
     )
 
 
@@ -98,13 +110,35 @@ def _is_loopback(address: str) -> bool:
         return host == "localhost"
 
 
+def port(number: int, is_free: bool, listener: str | None) -> Finding:
+    """Whether a server could be started here without being told of another port."""
+    what, flag = PORTS[number]
+    if is_free:
+        return Finding(Level.OK, f"port {number} ({what}) is free here")
+    who = listener or "somebody else's process"
+    return Finding(
+        Level.WARNING,
+        f"port {number} ({what}) is taken here by {who}",
+        f"end it, or choose another with `kerolox up {flag} PORT`",
+    )
+
+
 def disk(broker: BrokerStatus) -> Finding | None:
     ratio = _number(broker.info.get("commitLogDiskRatio"))
     if ratio is None or ratio < 0:
         return None
-    what = f"the disk of broker {broker.name} is {ratio:.0%} full"
+    return _disk(f"the disk of broker {broker.name}", ratio)
+
+
+def local_disk(folder: Path, total: int, free: int) -> Finding:
+    """Whether there is room where `kerolox up` keeps its data."""
+    return _disk(f"the disk of {folder} ({free / 1e9:.1f} GB free)", 1 - free / total if total else 1.0)
+
+
+def _disk(whose: str, ratio: float) -> Finding:
+    what = f"{whose} is {ratio:.0%} full"
     if ratio >= DISK_FAILURE:
-        return Finding(Level.FAILURE, what, "it refuses messages: free room, or lower fileReservedTime")
+        return Finding(Level.FAILURE, what, "messages are refused there: free room, or lower fileReservedTime")
     if ratio >= DISK_WARNING:
         return Finding(Level.WARNING, what, "old messages are deleted early: free room, or lower fileReservedTime")
     return Finding(Level.OK, what)
