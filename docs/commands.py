@@ -29,16 +29,16 @@ several parted by `;`; else those of `NAMESRV_ADDR`, else `127.0.0.1:9876`) and 
 
 | flag | what it does |
 |---|---|
-| `--json` | prints an object to a line: for each row, message or result |
+| `--json` | prints an object to a line, for each row, message or result; times are milliseconds, settings texts |
 | `--watch SECONDS` | shows it again and again (commands marked _watch_) |
 | `--yes` | does not ask whether it is meant (commands marked _asks_) |
 | `--access-key`, `--secret-key` | who asks; else `KEROLOX_ACCESS_KEY` and `KEROLOX_SECRET_KEY`, or Java's `tools.yml` |
 | `--tls` | encrypts connections |
 
-In a pipe the text is Java's, column by column; on a terminal tables are drawn. What fails is told in one sentence on
-stderr, and the command ends with 1; flags that cannot be read are answered with Java's help. `kerolox admin` asks
-before it destroys something, and where nobody can answer it wants `--yes`; `mqadmin` never asks, so that scripts
-written for Java's go on working.
+In a pipe the text is Java's, column by column; on a terminal tables are drawn, or a block for each row where it is too
+narrow for them. What fails is told in one sentence on stderr, and the command ends with 1; flags that cannot be read
+are answered with Java's help. `kerolox admin` asks before it destroys something, and where nobody can answer it wants
+`--yes`; `mqadmin` never asks, so that scripts written for Java's go on working.
 
 """
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kerolox.admin import AdminClient, BrokerStatus
+from kerolox.cli.admin.parts import Cell
 from kerolox.client.names import DLQ_PREFIX, RETRY_PREFIX
 from kerolox.errors import KeroloxError
 
@@ -67,7 +68,9 @@ def group_rows(before: Look, now: Look) -> list[tuple[str, str, int, float, int,
     for (group, topic), (place, lag) in now.places.items():
         was = before.places.get((group, topic))
         rate = _rate(before, now, None if was is None else was[0], place)
-        left = "" if lag == 0 else f"{lag / rate:.0f} s" if rate > 0 else "never"
+        left = Cell("", 0) if lag == 0 else Cell("never", None)
+        if lag and rate > 0:
+            left = Cell(f"{lag / rate:.0f} s", lag / rate)
         rows.append((group, topic, now.members.get(group, 0), rate, lag, left))
     return sorted(rows, key=lambda row: (-row[4], row[0], row[1]))
 
@@ -77,13 +80,17 @@ def broker_rows(now: Look) -> list[tuple[object, ...]]:
         (
             f"{it.name}/{it.broker_id}",
             it.address,
-            it.version if it.error is None else "does not answer",
+            Cell("does not answer", None) if it.error is not None else it.version,
             it.in_tps,
             it.out_tps,
-            f"{float(it.info.get('commitLogDiskRatio') or 0):.0%}",
+            _share(it.info.get("commitLogDiskRatio")),
         )
         for it in now.brokers
     ]
+
+
+def _share(ratio: str | None) -> Cell:
+    return Cell(f"{float(ratio or 0):.0%}", float(ratio) if ratio else None)
 
 
 def _rate(before: Look, now: Look, was: int | None, is_now: int) -> float:

@@ -36,6 +36,20 @@ def test_a_terminal_gets_tables_and_a_last_line_that_ends(capsys: pytest.Capture
     assert printed.endswith("success\n")
 
 
+@pytest.mark.parametrize(("spare", "is_drawn"), [(0, True), (-1, False)])
+def test_a_row_that_does_not_fit_becomes_a_block(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, spare: int, is_drawn: bool
+) -> None:
+    table = Table("%s %s", ("#Name", "#Address"), [("a" * 30, "b" * 28), ("  padded ", 1)])
+    monkeypatch.setenv("COLUMNS", str(30 + 2 + 28 + spare))
+
+    Screen(Form.TERMINAL).show(table)
+
+    printed = capsys.readouterr().out
+    assert ("a" * 30 + "  " + "b" * 28 + "\n" in printed) == is_drawn
+    assert (f"Name     {'a' * 30}\nAddress  {'b' * 28}\n\nName     padded\n" in printed) != is_drawn
+
+
 def test_machines_get_an_object_to_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     shown = Screen(Form.JSON)
     shown.show(TABLE)

@@ -4,7 +4,7 @@ from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed
 from kerolox.cli.admin.errors import Misused
 from kerolox.cli.admin.finding import everybody, masters
-from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.parts import Cell, Table, Text
 from kerolox.cli.admin.times import seconds_text
 from kerolox.cli.admin.topics import where
 
@@ -94,7 +94,7 @@ async def cluster_acl_config_version(call: Call) -> Parts:
     for address in await masters(call):
         cluster, broker, files = await call.admin.access.versions(address)
         rows += [
-            (cluster, broker, address, path, version.counter, seconds_text(version.timestamp))
+            (cluster, broker, address, path, version.counter, Cell(seconds_text(version.timestamp), version.timestamp))
             for path, version in java.in_hash_order(files).items()
         ]
     columns = (

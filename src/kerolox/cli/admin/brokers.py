@@ -7,7 +7,7 @@ from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed
 from kerolox.cli.admin.errors import Misused, NotDone, sentence
 from kerolox.cli.admin.finding import everybody, masters, members_of
-from kerolox.cli.admin.parts import Table, Text, settings
+from kerolox.cli.admin.parts import Cell, Table, Text, settings, value
 from kerolox.cli.admin.times import seconds_text
 from kerolox.errors import KeroloxError
 
@@ -28,7 +28,7 @@ async def broker_status(call: Call) -> Parts:
         info = dict(sorted((await call.admin.cluster.runtime_info(address)).items()))
         start = "" if call.has("brokerAddr") else f"{address:<24} "
         lines = settings(info.items(), f"{start}%-32s: %s")
-        yield Text(lines, {"broker": address, **info})
+        yield Text(lines, {"broker": address, **{name: value(text) for name, text in info.items()}})
 
 
 @command(
@@ -98,7 +98,7 @@ async def broker_consume_stats(call: Call) -> Parts:
                 if diff < level or offsets.last_timestamp <= 0:
                     continue
                 names = (queue.topic[:64], group, queue.broker_name[:32], queue.queue_id)
-                moment = seconds_text(offsets.last_timestamp)
+                moment = Cell(seconds_text(offsets.last_timestamp), offsets.last_timestamp)
                 rows.append((*names, offsets.broker_offset, offsets.consumer_offset, diff, moment))
     columns = ("#Topic", "#Group", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#LastTime")
     yield Table("%-64s  %-64s  %-32s  %-4d  %-20d  %-20d  %-20d  %s", columns, rows)

@@ -7,7 +7,7 @@ from kerolox.admin import BrokerStatus
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, pause, switch
 from kerolox.cli.admin.errors import Misused
 from kerolox.cli.admin.finding import masters
-from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.parts import Cell, Cells, Table, Text, value
 from kerolox.cli.admin.times import millis_text
 from kerolox.wire.bodies.offsets import HaRuntimeInfo
 
@@ -57,19 +57,26 @@ def _rate(it: BrokerStatus, now_millis: int) -> tuple[object, ...]:
     info = it.info
     oldest = info.get("earliestMessageTimeStamp", "")
     hours = (now_millis - int(oldest)) / 3_600_000 if oldest else 0.0
+    waited = info.get("pageCacheLockTimeMills", "")
+    ratio = info.get("commitLogDiskRatio")
     return (
-        *(it.cluster, it.name, it.broker_id, it.address, it.version),
-        f"{it.in_tps:9.2f}({_load(info, 'send')})",
-        f"{it.out_tps:9.2f}({_load(info, 'pull')})",
-        info.get("pageCacheLockTimeMills", ""),
-        f"{hours:2.2f}",
-        f"{float(info.get('commitLogDiskRatio') or 0):.4f}",
+        *(it.cluster, it.name, it.broker_id, it.address, Cell(it.version, it.version or None)),
+        _load(info, "in", it.in_tps, "send"),
+        _load(info, "out", it.out_tps, "pull"),
+        Cells(waited, {"pcWaitMillis": value(waited) if waited else None}),
+        Cell(f"{hours:2.2f}", hours if oldest and int(oldest) > 0 else None),
+        Cell(f"{float(ratio or 0):.4f}", float(ratio) if ratio else None),
     )
 
 
-def _load(info: Mapping[str, str], what: str) -> str:
-    size, wait = (info.get(f"{what}ThreadPoolQueue{part}", "") for part in ("Size", "HeadWaitTimeMills"))
-    return f"{size},{wait}ms"
+def _load(info: Mapping[str, str], way: str, tps: float, pool: str) -> Cells:
+    size, wait = (info.get(f"{pool}ThreadPoolQueue{part}", "") for part in ("Size", "HeadWaitTimeMills"))
+    values = {
+        f"{way}Tps": tps,
+        f"{pool}QueueSize": value(size) if size else None,
+        f"{pool}QueueWaitMillis": value(wait) if wait else None,
+    }
+    return Cells(f"{tps:9.2f}({size},{wait}ms)", values)
 
 
 @command(

@@ -8,7 +8,7 @@ from kerolox.admin import MessageNotFound
 from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed, switch
 from kerolox.cli.admin.errors import NotDone
-from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.parts import Cell, Table, Text
 from kerolox.cli.admin.shown import details, json_value, write_body
 from kerolox.cli.admin.times import seconds_text
 from kerolox.cli.admin.topics import TOPIC
@@ -193,8 +193,9 @@ async def query_msg_trace_by_id(call: Call) -> Parts:
 
 
 def _row(kind: str, host: str, record: Any) -> tuple[object, ...]:
-    end = f"{record.cost_millis}ms", "success" if record.is_success else "failed"
-    return (kind, record.group, host, seconds_text(record.timestamp), *end)
+    cost = Cell(f"{record.cost_millis}ms", record.cost_millis)
+    moment = Cell(seconds_text(record.timestamp), record.timestamp)
+    return (kind, record.group, host, moment, cost, "success" if record.is_success else "failed")
 
 
 def _traced(group: str, time: str, rows: list[tuple[object, ...]]) -> Table:

@@ -5,7 +5,7 @@ from kerolox.admin.offsets import END
 from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed, switch
 from kerolox.cli.admin.errors import NotDone
-from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.parts import Cell, Table, Text
 from kerolox.cli.admin.times import parse_millis, seconds_text
 from kerolox.client.names import RETRY_PREFIX
 from kerolox.errors import ConsumerNotOnline, KeroloxError
@@ -41,9 +41,10 @@ async def consumer_progress(call: Call) -> Parts:
 def _queues(progress: Progress, *, has_clients: bool) -> Table:
     rows: list[tuple[object, ...]] = []
     for queue, it in sorted(progress.queues.items(), key=lambda pair: by_topic(pair[0])):
-        client = ((it.client_id or "N/A").partition("@")[0],) if has_clients else ()
-        names = (queue.topic[:64], queue.broker_name[:32], queue.queue_id)
-        moment = seconds_text(it.last_millis) if it.last_millis else "N/A"
+        ip = it.client_id.partition("@")[0] if it.client_id else None
+        client = (Cell(ip or "N/A", ip),) if has_clients else ()
+        names = (Cell(queue.topic[:64], queue.topic), Cell(queue.broker_name[:32], queue.broker_name), queue.queue_id)
+        moment = Cell(seconds_text(it.last_millis), it.last_millis) if it.last_millis else Cell("N/A", None)
         rows.append((*names, it.broker_offset, it.consumer_offset, *client, it.lag, moment))
     start = ("#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset")
     if has_clients:
@@ -77,12 +78,13 @@ async def _group(call: Call, group: str) -> tuple[object, ...]:
     except KeroloxError:
         clients = None
     if clients is None:
-        return (group[:64], 0, "OFFLINE", "", "", *rates)
+        return (Cell(group[:64], group), 0, Cell("OFFLINE", None), Cell("", None), Cell("", None), *rates)
     is_pulling = clients.consume_type == "CONSUME_ACTIVELY"
     oldest = min(client.version for client in clients.connection_set)
     model = clients.message_model if clients.consume_type == "CONSUME_PASSIVELY" else ""
     kind = "PULL" if is_pulling else "PUSH"
-    return (group[:64], len(clients.connection_set), java.version(oldest), kind, model, *rates)
+    named = Cell(group[:64], group)
+    return (named, len(clients.connection_set), java.version(oldest), kind, Cell(model or "", model or None), *rates)
 
 
 def _moment(call: Call) -> int:

@@ -1,12 +1,31 @@
 """What commands print: tables and text, each as Java's text and as JSON."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 _WORD = re.compile("[A-Za-z0-9]+")
+_WHOLE = re.compile(r"-?\d{1,19}")
+_BROKEN = re.compile(r"-?\d+\.\d+(E-?\d+)?")
 _CAPITALS = re.compile("^[A-Z]+(?![a-z])|^[A-Z]")
+
+
+class Cell(str):
+    """What a cell of Java's says to people; `value` is what it says to machines."""
+
+    value: object
+
+    def __new__(cls, text: str, value: object) -> Self:
+        cell = super().__new__(cls, text)
+        cell.value = value
+        return cell
+
+
+class Cells(Cell):
+    """A cell of Java's in which there are several things; machines find each under its own name."""
+
+    value: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +46,13 @@ class Table:
     def data(self) -> Iterator[dict[str, Any]]:
         names = [member(column) for column in self.columns]
         for row in self.rows:
-            yield dict(zip(names, row, strict=True))
+            found: dict[str, Any] = {}
+            for name, cell in zip(names, row, strict=True):
+                if isinstance(cell, Cells):
+                    found |= cell.value
+                else:
+                    found[name] = cell.value if isinstance(cell, Cell) else cell
+            yield found
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +68,17 @@ class Text:
     def data(self) -> Iterator[Any]:
         if self.value is not None:
             yield self.value
+
+
+def value(text: str) -> object:
+    """Returns what a text of Java's stands for: a number, a truth, or the text without what pads it."""
+    text = text.strip()
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text) if _WHOLE.fullmatch(text) else float(text) if _BROKEN.fullmatch(text) else text
+    except ValueError:
+        return text
 
 
 def settings(values: Iterable[tuple[str, object]], layout: str) -> str:

@@ -6,7 +6,7 @@ from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed, switch
 from kerolox.cli.admin.errors import Misused, NotDone
 from kerolox.cli.admin.finding import cluster_of
-from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.parts import Cell, Table, Text
 from kerolox.cli.admin.times import millis_text
 from kerolox.cli.admin.topics import TOPIC
 from kerolox.client.names import DLQ_PREFIX, RETRY_PREFIX
@@ -40,7 +40,7 @@ async def topic_route(call: Call) -> Parts:
     rows: list[tuple[object, ...]] = []
     for broker in sorted(data.broker_datas, key=lambda it: it.broker_name):
         queue = queues[broker.broker_name]
-        addresses = java.text(broker.broker_addrs)
+        addresses = Cell(java.text(broker.broker_addrs), broker.broker_addrs)
         counts = (queue.read_queue_nums, queue.write_queue_nums, queue.perm)
         rows.append((broker.cluster, broker.broker_name, addresses, *counts))
     layout = "%-45s %-32s %-50s %-10s %-11s %-5s"
@@ -63,8 +63,8 @@ async def topic_status(call: Call) -> Parts:
     yield Table("%-32s  %-4d  %-20d  %-20d    %s", columns, rows)
 
 
-def _moment(millis: int) -> str:
-    return millis_text(millis) if millis > 0 else ""
+def _moment(millis: int) -> Cell:
+    return Cell(millis_text(millis), millis) if millis > 0 else Cell("", None)
 
 
 @command("topicClusterList", "get cluster info for topic", TOPIC)
@@ -91,7 +91,8 @@ async def topic_list(call: Call) -> Parts:
         except KeroloxError:
             # A topic that no broker knows any more is still listed.
             cluster, groups = "", []
-        rows += [((cluster or "")[:20], name[:64], group[:64]) for group in groups or [""]]
+        named = Cell((cluster or "")[:20], cluster or None), Cell(name[:64], name)
+        rows += [(*named, Cell(group[:64], group or None)) for group in groups or [""]]
     columns = ("#Cluster Name", "#Topic", "#Consumer Group")
     yield Table("%-20s  %-64s  %-64s", columns, rows, heading="%-20s  %-48s  %-48s")
 

@@ -7,7 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.parts import Cell, Table, Text
+
+# What is between two columns.
+_GAP = 2
 
 
 class Form(Enum):
@@ -55,20 +58,43 @@ class Screen:
     def _draw(self, table: Table) -> None:
         # Only a terminal has to wait for it.
         from rich import box
+        from rich.cells import cell_len
         from rich.console import Console
         from rich.table import Table as Drawn
         from rich.text import Text as Plain
 
         self.end()
-        drawn = Drawn(box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
-        for number, column in enumerate(table.columns):
-            is_number = all(isinstance(row[number], (int, float)) for row in table.rows)
-            drawn.add_column(column.lstrip("#"), justify="right" if is_number else "left", overflow="fold")
-        for row in table.rows:
-            drawn.add_row(*(Plain(_cell(value)) for value in row))
-        Console().print(drawn)
+        console = Console()
+        columns = [column.lstrip("#") for column in table.columns]
+        rows = [[_cell(value) for value in row] for row in table.rows]
+        widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
+        if sum(widths) + _GAP * (len(widths) - 1) > console.width:
+            self._print(_blocks(columns, rows))
+            return
+        drawn = Drawn(
+            box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0)
+        )
+        for number, column in enumerate(columns):
+            is_number = all(_is_number(row[number]) for row in table.rows)
+            drawn.add_column(column, justify="right" if is_number else "left", no_wrap=True)
+        for row in rows:
+            drawn.add_row(*map(Plain, row))
+        console.print(drawn)
         self._last = "\n"
 
 
+def _blocks(columns: list[str], rows: list[list[str]]) -> str:
+    """Returns a line for each cell and a blank one between rows, where a row in one line would fall apart."""
+    width = max(map(len, columns))
+    heads = [click.style(f"{column:<{width}}", fg="cyan", bold=True) for column in columns]
+    blocks = ["".join(f"{head}  {cell}\n" for head, cell in zip(heads, row, strict=True)) for row in rows]
+    return "\n".join(blocks) if blocks else "\n".join(columns) + "\n"
+
+
 def _cell(value: Any) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    return f"{value:.2f}" if isinstance(value, float) else str(value).strip()
+
+
+def _is_number(value: object) -> bool:
+    value = value.value if isinstance(value, Cell) else value
+    return isinstance(value, (int, float)) or value is None

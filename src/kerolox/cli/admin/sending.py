@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed, pause
 from kerolox.cli.admin.errors import Misused, NotDone
-from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.parts import Cell, Table, Text
 from kerolox.cli.admin.topics import TOPIC
 from kerolox.client import Message, Producer, SendHook, Tracing
 from kerolox.errors import KeroloxError
@@ -97,7 +97,7 @@ async def check_msg_send_rt(call: Call) -> Parts:
             except KeroloxError:
                 is_sent = False
             times.append(_millis_since(call, begin))
-            rows.append((queue.broker_name, queue.queue_id, java.text(is_sent), times[-1]))
+            rows.append((queue.broker_name, queue.queue_id, Cell(java.text(is_sent), is_sent), times[-1]))
     yield Table("%-32s  %-4s  %-20s    %s", ("#Broker Name", "#QID", "#Send Result", "#RT"), rows)
     average = _average(times)
     yield Text(f"Avg RT: {average:.2f}\n", {"averageRt": average})

@@ -1,7 +1,7 @@
 """What goes in and out, by topic and by group."""
 
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, switch
-from kerolox.cli.admin.parts import Table
+from kerolox.cli.admin.parts import Cell, Table
 
 _LAYOUT = "%-64s  %-64s %12s %11s %11s %14s %14s"
 _COLUMNS = (
@@ -22,9 +22,10 @@ async def stats_all(call: Call) -> Parts:
     for it in await call.admin.statistics.all(topic=call.get("topic")):
         if call.has("activeTopic") and not it.in_day and not it.out_day:
             continue
-        start = (it.topic[:64], (it.group or "")[:64], max(it.lag or 0, 0), f"{it.in_tps:.2f}")
+        group = Cell((it.group or "")[:64], it.group)
+        start = (Cell(it.topic[:64], it.topic), group, max(it.lag or 0, 0), Cell(f"{it.in_tps:.2f}", it.in_tps))
         if it.group is None:
-            rows.append((*start, "", it.in_day, "NO_CONSUMER"))
+            rows.append((*start, Cell("", None), it.in_day, Cell("NO_CONSUMER", None)))
         else:
-            rows.append((*start, f"{it.out_tps:.2f}", it.in_day, it.out_day))
+            rows.append((*start, Cell(f"{it.out_tps:.2f}", it.out_tps), it.in_day, it.out_day))
     yield Table(_LAYOUT, _COLUMNS, rows)
