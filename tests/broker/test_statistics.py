@@ -127,6 +127,28 @@ async def test_latencies_are_those_of_the_last_minute(statistics: Statistics, cl
     assert statistics.latencies.percentile(0.999) == 0.0
 
 
+async def test_latencies_of_less_than_a_millisecond_are_told_apart(statistics: Statistics, clock: ManualClock) -> None:
+    statistics.put_all("orders", 90, 1, 30_500)
+    statistics.put_all("orders", 9, 1, 450_000)
+    statistics.put("orders", 10, 1, 0.0019)
+    await clock.advance(60)
+
+    latencies = statistics.latencies
+    assert [latencies.percentile(share) for share in (0.5, 0.99, 0.999)] == [0.03, 0.45, 1.9]
+    assert latencies.distribution.startswith("[<=0ms]:99 [0~10ms]:1 [10~50ms]:0 ")
+    assert (latencies.max_millis, latencies.requests, statistics.puts) == (1, 100, 109)
+
+
+async def test_requests_that_passed_fast_are_counted_like_others(statistics: Statistics, clock: ManualClock) -> None:
+    statistics.put_all("orders", 3, 300, 2_000_000)
+    statistics.put("orders", 2, 100, 0.004)
+    await clock.advance(10)
+
+    assert part(statistics, "TOPIC_PUT_NUMS", "orders") == Part(5, 0.5, 1.25)
+    assert part(statistics, "TOPIC_PUT_LATENCY", "orders") == Part(10, 1.0, 2.5)
+    assert statistics.puts == 5
+
+
 async def test_at_midnight_the_totals_become_those_of_the_morning(statistics: Statistics, clock: ManualClock) -> None:
     statistics.put("orders", 5, 1, 0.0)
     await clock.advance(86_400)

@@ -24,8 +24,10 @@ _NAMES = (
     "[5~10s]",
     "[10s~]",
 )
-# So many are told apart, and longer ones are not.
-_MILLIS_MAX = 10_000
+# So many microseconds are told apart, and what took longer is not.
+_MICROS_MAX = 10_000_000
+# A millisecond, and what rounding may make of just less than one.
+FAST_SIZE = 1001
 
 
 class Totals(NamedTuple):
@@ -63,42 +65,49 @@ class Rates:
 
 
 class Latencies:
-    """How long messages took to be stored: in this minute, and in the one before, of which is told."""
+    """How long requests took to be stored: in this minute, and in the one before, of which is told."""
 
     def __init__(self) -> None:
-        self._max_millis = 0
-        # Whoever counts adds here, by milliseconds; those below one are what is left of all.
+        # Whoever counts adds each request to one of these, and to nothing else: those that took less than a
+        # millisecond by microseconds, others by tenths of a millisecond.
+        self.fast = [0] * FAST_SIZE
         self.slow: dict[int, int] = {}
+        self._max_millis = 0
+        # By microseconds.
         self._told: Counter[int] = Counter()
-        self._total = 0
+        self._passed = 0
+
+    @property
+    def requests(self) -> int:
+        """How many there ever were."""
+        return self._passed + sum(self.fast) + sum(self.slow.values())
 
     @property
     def max_millis(self) -> int:
-        return max(self._max_millis, max(self.slow, default=0))
+        return max(self._max_millis, max(self.slow, default=0) // 10)
 
-    def turn(self, total: int) -> None:
-        """Begins the next minute; so many messages there were ever."""
-        count, self._total = total - self._total, total
-        self._max_millis = self.max_millis
-        self._told = Counter()
-        for millis, number in self.slow.items():
-            self._told[min(millis, _MILLIS_MAX)] += number
-        self.slow = {}
-        self._told[0] = count - self._told.total()
+    def turn(self) -> None:
+        """Begins the next minute."""
+        self._passed, self._max_millis = self.requests, self.max_millis
+        self._told = Counter({micros: count for micros, count in enumerate(self.fast) if count})
+        for tenths, count in self.slow.items():
+            self._told[min(tenths * 100, _MICROS_MAX)] += count
+        self.fast[:] = [0] * FAST_SIZE
+        self.slow.clear()
 
     @property
     def distribution(self) -> str:
         counts = [0] * len(_NAMES)
-        for millis, count in self._told.items():
-            counts[bisect_right(_LIMITS, millis)] += count
+        for micros, count in self._told.items():
+            counts[bisect_right(_LIMITS, micros // 1000)] += count
         return "".join(f"{name}:{count} " for name, count in zip(_NAMES, counts, strict=True))
 
     def percentile(self, share: float) -> float:
-        """Returns how many milliseconds at most this share of the messages took."""
+        """Returns how many milliseconds at most this share of the requests took."""
         wanted = self._told.total() * share
         passed = 0
-        for millis, count in sorted(self._told.items()):
+        for micros, count in sorted(self._told.items()):
             passed += count
             if passed >= wanted:
-                return float(millis)
+                return micros / 1000
         return 0.0

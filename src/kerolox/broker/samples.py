@@ -27,20 +27,27 @@ _NOTHING = Values()
 class Traffic:
     """Counts of one topic, or of one group and topic. Whoever counts only adds to its members."""
 
-    __slots__ = ("_kept", "is_system", "messages", "requests", "seconds", "size")
+    __slots__ = ("_kept", "batched", "is_system", "messages", "nanos", "seconds", "size")
 
     def __init__(self, *, is_system: bool = False) -> None:
         self.is_system = is_system
         self.messages = 0
+        # Messages that came or went with another in one request: mostly there are none, and nothing is to be added.
+        self.batched = 0
         self.size = 0
-        self.requests = 0
+        # The time that requests took is the sum of both.
         self.seconds = 0.0
+        self.nanos = 0
         # For each window the last looks; where they are all alike, one of them, so that who is idle takes no room.
         self._kept: list[list[Values] | Values] = [[_NOTHING] for _ in WINDOWS]
 
     @property
+    def requests(self) -> int:
+        return self.messages - self.batched
+
+    @property
     def values(self) -> Values:
-        return Values(self.messages, self.size, self.requests, self.seconds)
+        return Values(self.messages, self.size, self.requests, self.seconds + self.nanos / 1e9)
 
     def sample(self, at: int) -> None:
         """Takes a look for one of the windows."""
