@@ -33,7 +33,8 @@ several parted by `;`; else those of `NAMESRV_ADDR`, else `127.0.0.1:9876`) and 
 | `--watch SECONDS` | shows it again and again (commands marked _watch_) |
 | `--yes` | does not ask whether it is meant (commands marked _asks_) |
 | `--access-key`, `--secret-key` | who asks; else `KEROLOX_ACCESS_KEY` and `KEROLOX_SECRET_KEY`, or Java's `tools.yml` |
-| `--tls` | encrypts connections |
+| `--tls` | encrypts connections, and verifies nobody |
+| `--tls-ca`, `--tls-cert`, `--tls-key` | encrypt, trust servers that this CA has signed, and show a certificate |
 
 In a pipe the text is Java's, column by column; on a terminal tables are drawn, or a block for each row where it is too
 narrow for them. What fails is told in one sentence on stderr, and the command ends with 1; flags that cannot be read

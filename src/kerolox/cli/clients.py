@@ -15,9 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option("-n", "--namesrv", "namesrv_addr", metavar="ADDRESS", help="NameServers, several parted by ';'."),
-    click.option("--access-key", envvar="KEROLOX_ACCESS_KEY", help="Who asks, if brokers want to know."),
-    click.option("--secret-key", envvar="KEROLOX_SECRET_KEY", help="How that is proved."),
-    click.option("--tls", is_flag=True, help="Encrypt connections."),
+    *(click.option(name, **settings) for name, settings in connecting.FLAGS),
 )
 
 
@@ -28,10 +26,10 @@ def connecting_options(function: F) -> F:
     return function
 
 
-def connected(namesrv_addr: str | None, access_key: str | None, secret_key: str | None, tls: bool) -> Options:
+def connected(namesrv_addr: str | None, **flags: Any) -> Options:
     """Returns the options of clients; one sentence if they cannot be."""
     try:
-        return connecting.options(namesrv_addr, access_key=access_key, secret_key=secret_key, tls=tls)
+        return connecting.options(namesrv_addr, **flags)
     except KeroloxError as error:
         raise click.UsageError(sentence(error)) from None
 

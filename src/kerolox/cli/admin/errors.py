@@ -24,6 +24,7 @@ class NotDone(KeroloxError):
     """What was asked for was not found, or did not work out."""
 
 
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
     (ConnectFailed, "is it running there? NameServers are given by -n, or by NAMESRV_ADDR; `kerolox up` starts one"),
     (CallTimeout, "it may be busy, or the address may lead elsewhere; see `kerolox doctor`"),
@@ -48,6 +49,10 @@ def sentence(error: KeroloxError) -> str:
     cause: BaseException | None = error
     if isinstance(error, PartlyDone):
         cause = next(iter(error.failed.values()))
+    if _UNTRUSTED in told:
+        return (
+            f"{told}; give the CA that signed the server's certificate with --tls-ca, and a name that is in it with -n"
+        )
     while cause is not None:
         if isinstance(cause, NoPermission) and _FOR_ALL.search(str(cause)):
             return told

@@ -18,9 +18,7 @@ from kerolox.errors import KeroloxError, reason
 
 _OURS = (
     click.Option(["--json", "is_json"], is_flag=True, help="Print JSON, an object to a line."),
-    click.Option(["--access-key"], envvar="KEROLOX_ACCESS_KEY", help="Who asks, if brokers want to know."),
-    click.Option(["--secret-key"], envvar="KEROLOX_SECRET_KEY", help="How that is proved."),
-    click.Option(["--tls"], is_flag=True, help="Encrypt connections."),
+    *(click.Option([name], **settings) for name, settings in connecting.FLAGS),
 )
 _WATCH = click.Option(["--watch"], type=Seconds(min=0.1), metavar="SECONDS", help="Show it again and again.")
 _YES = click.Option(["--yes"], is_flag=True, help="Do not ask whether it is meant.")
@@ -90,12 +88,8 @@ class AdminCommand(click.Command):
     def _run(self, **params: Any) -> None:
         values = {flag.name: params[flag.parameter] for flag in self.declared.flags if flag.parameter in params}
         try:
-            given = connecting.options(
-                params["namesrvAddr"],
-                access_key=params["access_key"],
-                secret_key=params["secret_key"],
-                tls=params["tls"],
-            )
+            flags = {name: params[name] for name in (flag.strip("-").replace("-", "_") for flag, _ in connecting.FLAGS)}
+            given = connecting.options(params["namesrvAddr"], **flags)
             call = Call(connecting.client(given), values, is_java=self.manner.is_java)
             self.declared.check(call)
             if not self.manner.is_java:
