@@ -18,7 +18,7 @@ _LOOK_SECONDS = 0.02
 _data = click.option("--data", type=Path, help="Folder that it was started with.  [default: ~/.kerolox/up]")
 
 
-@click.command()
+@click.command(short_help="Stop the cluster that `kerolox up` started.")
 @_data
 @click.option("--timeout", "timeout_seconds", type=click.FloatRange(min=0), default=60, show_default=True)
 def down(data: Path | None, timeout_seconds: float) -> None:

@@ -40,7 +40,7 @@ _SPARK_OPTIONS = (
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(short_help="Run pipelines over topics on Spark.", context_settings={"help_option_names": ["-h", "--help"]})
 def pipeline() -> None:
     """Run pipelines over topics on Spark: declared in a file, or ready-made."""
 

@@ -62,7 +62,7 @@ def _parsed(data: bytes) -> Line:
         raise click.UsageError(f"not a message in JSON ({error}): {data[:80].decode('utf-8', 'replace')}") from None
 
 
-@click.command()
+@click.command(short_help="Send messages to TOPIC.")
 @click.argument("topic")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-b", "--body", help="Send this, and nothing that is read.")

@@ -36,7 +36,7 @@ def store() -> None:
     """Verify a store directory, or print what is in it."""
 
 
-@store.command("check")
+@store.command("check", short_help="Verify what is in DIRECTORY; ends with 1 if something is wrong.")
 @_STORE
 @_CONFIG
 @_JSON

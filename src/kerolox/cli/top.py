@@ -14,7 +14,7 @@ from kerolox.cli.rates import Look, broker_rows, group_rows, look, topic_rows
 from kerolox.client.options import Options
 
 
-@click.command()
+@click.command(short_help="Show rates and lag, again and again.")
 @click.option("-i", "--interval", default=2.0, show_default=True, type=Seconds(min=0.1), metavar="SECONDS")
 @click.option("-c", "--count", type=click.IntRange(min=1), help="Look so many times; else until Ctrl-C.")
 @click.option("-l", "--limit", default=15, show_default=True, type=click.IntRange(min=1), help="Rows of each table.")

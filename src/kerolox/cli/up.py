@@ -26,7 +26,7 @@ _DETACHED_SECONDS_MAX = 180.0
 _READY = "Kerolox is ready"
 
 
-@click.command()
+@click.command(short_help="Run a whole cluster on this machine.")
 @click.option("--data", type=Path, help="Folder of all data, settings and logs.  [default: ~/.kerolox/up]")
 @click.option("--brokers", type=click.IntRange(1, _BROKERS_MAX), help="So many, each in a process of its own.")
 @click.option("--namesrv-port", type=click.IntRange(0, 65535), default=9876, show_default=True, help="0: a free one.")

@@ -165,7 +165,14 @@ class AdminGroup(click.Group):
     """All commands; Java does not look at the case of their names."""
 
     def __init__(self, name: str, manner: Manner, text: str) -> None:
-        super().__init__(name, help=text, context_settings={"help_option_names": ["-h", "--help"]})
+        # A list of commands has room for the first half of it.
+        short, _, _ = text.partition(":")
+        super().__init__(
+            name,
+            help=text,
+            short_help=f"{short.rstrip('.')}.",
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
         self.manner = manner
         self.add_command(click.Command("help", callback=self._help, params=[click.Argument(["name"], required=False)]))
         self.invoke_without_command = manner.is_java
