@@ -79,7 +79,7 @@ def test_a_table_is_printed_row_by_row(cluster: Brokers, topic: str, command: Cl
         (["trace", "--conf", "x"], "--conf 'x': expected NAME=VALUE"),
         (["archive", "--topic", "x", "--output", "x", "--option", "a"], "option is 'a': give KEY=VALUE"),
         (["archive", "--topic", "x", "--output", "x", "--option", "minPartition=3"], "is minPartitions meant?"),
-        (["archive", "--topic", "x", "--output", "x", "--tls-trust", "no.pem"], "cannot be loaded on this machine"),
+        (["archive", "--topic", "x", "--output", "x", "--tls-ca", "no.pem"], "cannot be loaded on this machine"),
         (["replay", "--input", "x"], "Missing option '--checkpoint'"),
     ],
 )
@@ -106,5 +106,5 @@ def test_help_tells_all_options_and_shows_how_it_is_used(name: str) -> None:
     printed = CliRunner().invoke(main, ["pipeline", name, "--help"], terminal_width=200).output
 
     assert f"kerolox pipeline {name} " in printed
-    shared = ("--namesrv", "--tls-trust", "--option", "--master", "--conf", "--json", "--name")
+    shared = ("--namesrv", "--tls-ca", "--option", "--master", "--conf", "--json", "--name")
     assert all(flag in printed for flag in shared)

@@ -23,7 +23,7 @@ def session(master: str) -> Any:
 
 
 def test_options_of_the_format_are_passed_on() -> None:
-    given = Connection(name_server="a:1", tls_trust="ca.pem", format_options=("retryTimeout=5m", "sql=a = 'b'"))
+    given = Connection(name_server="a:1", tls_ca="ca.pem", format_options=("retryTimeout=5m", "sql=a = 'b'"))
     own = {"subscribe": "orders", "startingOffsets": "earliest"}
 
     read = given.reading(session("local[2]"), own, is_stream=True)

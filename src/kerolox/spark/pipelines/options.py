@@ -48,7 +48,7 @@ class Connection:
     access_key: str | None = option(None, help="Who asks, if brokers want to know.", envvar="KEROLOX_ACCESS_KEY")
     secret_key: str | None = option(None, help="How that is proved.", envvar="KEROLOX_SECRET_KEY", is_secret=True)
     tls: bool = option(False, help="Encrypt connections.")
-    tls_trust: str | None = option(None, help="Encrypt, and verify servers by this CA; a file on every machine.")
+    tls_ca: str | None = option(None, help="Encrypt, and verify servers by this CA; a file on every machine.")
     format_options: tuple[str, ...] = option(
         (), help="An option of format rocketmq, such as failOnDataLoss=false; may be repeated.", flag="--option"
     )
@@ -59,7 +59,7 @@ class Connection:
     @property
     def connecting(self) -> dict[str, str]:
         """Where the cluster is, for `format("rocketmq")`."""
-        keys = {"accessKey": self.access_key, "secretKey": self.secret_key, "tlsTrustCertPath": self.tls_trust}
+        keys = {"accessKey": self.access_key, "secretKey": self.secret_key, "tlsTrustCertPath": self.tls_ca}
         given = {name: value for name, value in keys.items() if value is not None}
         return {"nameServer": self.name_server, **given, **({"tls": "true"} if self.tls else {})}
 
