@@ -302,7 +302,13 @@ class SimulatedFile:
         return bytes(self._inode.content[offset : offset + size])
 
     def view(self) -> memoryview | None:
-        return None
+        self._check_open()
+        try:
+            self._disk._look("view", self.path)
+        except OSError:
+            return None
+        # While somebody has it, nobody can change the size of the file: that raises BufferError.
+        return memoryview(self._inode.content).toreadonly() if self._inode.content else None
 
     def write(self, offset: int, data: bytes) -> None:
         self._check_open()

@@ -52,6 +52,22 @@ def test_what_was_written_is_read_and_reading_ends_with_the_file(place: tuple[Di
     assert disk.read(root / "file") == b"\0\0\0abcdef"
 
 
+def test_a_view_shows_what_is_written_later_and_outlives_the_file(place: tuple[Disk, Path]) -> None:
+    disk, directory = place
+    file = disk.open(directory / "file", create=True)
+    assert file.view() is None
+    file.allocate(8192)
+    view = file.view()
+    assert view is not None
+    assert view.readonly
+
+    file.write(4096, b"later")
+    file.close()
+    disk.remove(file.path)
+
+    assert (len(view), bytes(view[4096:4101])) == (8192, b"later")
+
+
 def test_allocating_makes_a_file_longer_and_never_shorter(place: tuple[Disk, Path]) -> None:
     disk, root = place
     file = disk.open(root / "file", create=True)

@@ -313,6 +313,7 @@ async def test_a_log_that_cannot_be_read_is_a_store_error(disk: SimulatedDisk) -
     store = opened(disk)
     put(store, draft(KEYS="k"))
     put(store, draft(KEYS="k"))
+    disk.fail("view", errno.ENOMEM)
     disk.fail("read", errno.EIO)
 
     with pytest.raises(StoreError, match="could not be read"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import struct
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from tests.store.stores import config, draft, draft_of_size, new_store, opened, 
 
 
 def filled(sizes: list[int], segment_size: int = 4096) -> tuple[Store, list[tuple[int, int]]]:
-    """A store with records of these sizes, each written by itself, and where they lie."""
-    store = opened(SimulatedDisk(), config(mapped_file_size_commit_log=segment_size))
+    """A store with records of these sizes, each written by itself, and where they lie; its files cannot be mapped."""
+    disk = SimulatedDisk()
+    disk.fail("view", errno.ENOMEM)
+    store = opened(disk, config(mapped_file_size_commit_log=segment_size))
     places = [put(store, draft_of_size(size))[0].physical_offset for size in sizes]
     return store, list(zip(places, sizes, strict=True))
 

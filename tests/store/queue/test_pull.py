@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 
@@ -223,6 +224,7 @@ def test_a_damaged_record_is_left_out_of_the_piece_it_lies_in(disk: SimulatedDis
 
 
 def test_an_entry_with_an_absurd_size_is_not_read(disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk.fail("view", errno.ENOMEM)
     store = opened(disk, config(mapped_file_size_commit_log=4 << 20))
     put(store, draft_of_size(3 << 20))
     store.queues.find("t", 0).append(1, 100, (3 << 20) + 1, 0)
