@@ -45,16 +45,14 @@ def reads(rates: Mapping[Load, Rates]) -> Section:
 def recovery(found: Mapping[Kind, Recoveries]) -> Section:
     section = Section("Opening", (KEROLOX, _PLAIN_SCAN), than="plain")
     for kind, each in found.items():
-        # The goals are for messages of 1 KiB.
-        has_goal = kind.body_size == 1024 and not kind.has_keys
         label = str(kind)
         for when, costs, goal in (
             ("after a clean stop", each.clean, _CLEAN),
             ("after a crash", each.crashed, _CRASHED),
-            ("after a crash, all flushed", each.flushed, None),
+            ("after a crash, all flushed", each.flushed, _CRASHED),
         ):
             section.rows += [
-                _cost_row(f"{label}, {when}", costs, each.plain, goal if has_goal else None),
+                _cost_row(f"{label}, {when}", costs, each.plain, goal),
                 _cost_row(f"{label}, {when}: CPU", costs, each.plain, None, field="cpu"),
             ]
         section.notes.append(f"{label}: {each.records:,} records in {each.size / GIB:.2f} GiB.")
