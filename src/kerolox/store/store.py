@@ -368,6 +368,9 @@ class Store(Service):
             self._check(draft)
         appended = self._append(drafts)
         self._show(drafts, appended)
+        if self.preparer.is_due:
+            # Who appends without waiting would otherwise make the next file on the event loop.
+            self.preparer.begin_early()
         return appended
 
     def _append(self, drafts: Sequence[Draft], no_file: OSError | None = None) -> list[Appended]:

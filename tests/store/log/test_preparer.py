@@ -11,7 +11,7 @@ from kerolox.runtime.clock import ManualClock
 from kerolox.store.errors import StoreFull, StoreReadOnly
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk, Stopped
-from tests.store.stores import LOG, all_records, config, draft_of_size, new_store, opened, put
+from tests.store.stores import LOG, all_records, config, draft_of_size, new_store, opened, put, run, without_threads
 
 
 class SlowDisk(SimulatedDisk):
@@ -61,6 +61,22 @@ async def test_the_next_file_is_made_when_half_of_the_last_is_full(disk: SlowDis
     assert disk.names(LOG) == [name(0), name(1)]
     assert not store.preparer.is_due
     await store.put(draft_of_size(3000))
+    assert disk.on_loop == 0
+    await store.close()
+
+
+async def test_the_next_file_is_made_early_for_who_appends_without_waiting(disk: SlowDisk) -> None:
+    store = store_without_index(disk)
+    assert await store.preparer.prepare() is None
+    put(store, draft_of_size(2000))
+    await store.preparer.close()
+    assert disk.names(LOG) == [name(0)]
+
+    put(store, draft_of_size(100))
+    await store.preparer.close()
+
+    assert disk.names(LOG) == [name(0), name(1)]
+    put(store, draft_of_size(3000))
     assert disk.on_loop == 0
     await store.close()
 
@@ -206,8 +222,11 @@ async def test_a_file_that_was_prepared_and_not_used_is_used_after_the_next_star
     await again.close()
 
 
-async def test_a_file_prepared_by_a_process_that_was_killed_keeps_what_is_promised_in_it() -> None:
+def test_a_file_prepared_by_a_process_that_was_killed_keeps_what_is_promised_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The machine goes down after the next life has used it: its name must have been synced by then."""
+    without_threads(monkeypatch)
     for operations in range(8):
         disk = SimulatedDisk()
         store = store_without_index(disk)
@@ -223,7 +242,7 @@ async def test_a_file_prepared_by_a_process_that_was_killed_keeps_what_is_promis
         again = new_store(disk, config(message_index_enable=False))
         again.recover()
         put(again, draft_of_size(2000))
-        await again.flusher.flush()
+        run(again.flusher.flush())
 
         for left in disk.after_power_cut(seed=operations):
             assert len(all_records(store_without_index(left), "t")) == 2

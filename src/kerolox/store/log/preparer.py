@@ -49,6 +49,14 @@ class Preparer:
             self._task.add_done_callback(self._end)
         return self._task
 
+    def begin_early(self) -> None:
+        """Has the file made for those who will need it; without an event loop it is made when it is needed."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self.begin(is_needed=False)
+
     async def prepare(self) -> OSError | None:
         """Makes the file if it is due; returns why that was not possible."""
         while self.is_due:
