@@ -1,13 +1,17 @@
 """Who waits too long for the next file of the log is refused, and what was refused is not stored."""
 
 import asyncio
+import errno
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from kerolox.store.configuration import FlushDiskType
-from kerolox.store.errors import StoreBusy, WaitedTooLong
+from kerolox.store.errors import StoreBusy, StoreReadOnly, WaitedTooLong
+from kerolox.store.log.commit_log import Draft
 from kerolox.store.store import Store
+from tests.store.disks import SimulatedDisk
 from tests.store.log.test_preparer import SlowDisk, store_without_index
 from tests.store.stores import all_records, config, draft_of_size, opened, put
 
@@ -145,3 +149,64 @@ async def test_a_message_larger_than_the_bound_waits_alone() -> None:
 
     assert (await waiting)[1]
     await store.close()
+
+
+async def test_what_nobody_waits_for_counts_too_until_it_is_durable() -> None:
+    """With WAIT=false the sender goes on at once, yet what it sent is kept until the disk has it."""
+    disk = SyncingDisk()
+    store = opened(disk, config(flush_disk_type=FlushDiskType.SYNC_FLUSH, put_bytes_pending_max=2500))
+    await durable(store)
+    disk.is_slow = True
+    flushing = asyncio.create_task(store.flusher.run())
+    for _ in range(2):
+        await store.put(unawaited(1000))
+    assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
+
+    for _ in range(3):
+        with pytest.raises(StoreBusy, match="2000 bytes"):
+            await store.put(unawaited(1000))
+
+    disk.is_slow = False
+    disk.let_go.release()
+    await store.flusher.wait(store.log.end_offset, timeout_seconds=20)
+    assert (await store.put(unawaited(1000)))[0].queue_offset == 3
+    flushing.cancel()
+    await asyncio.gather(flushing, return_exceptions=True)
+    await store.close()
+
+
+async def test_a_store_whose_sync_has_failed_says_so_however_much_is_not_durable() -> None:
+    disk = SyncingDisk()
+    store = opened(disk, config(flush_disk_type=FlushDiskType.SYNC_FLUSH, put_bytes_pending_max=2500))
+    await durable(store)
+    for _ in range(2):
+        await store.put(unawaited(1000))
+    disk.fail("sync", errno.EIO, count=1)
+    await store.flusher.flush()
+
+    with pytest.raises(StoreReadOnly, match="sync has failed"):
+        await store.put(unawaited(1000))
+
+    await store.close()
+
+
+def unawaited(size: int) -> Draft:
+    made = draft_of_size(size)
+    made.is_awaited = False
+    return made
+
+
+class SyncingDisk(SimulatedDisk):
+    """Syncs, once it is slow, when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Semaphore(0)
+        self.let_go = threading.Semaphore(0)
+        self.is_slow = False
+
+    def _change(self, kind: str, *args: object) -> None:  # type: ignore[override]
+        if kind == "sync" and self.is_slow:
+            self.begun.release()
+            assert self.let_go.acquire(timeout=20)
+        super()._change(kind, *args)  # type: ignore[arg-type]

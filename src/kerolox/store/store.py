@@ -289,7 +289,10 @@ class Store(Service):
             at_end_of_turn(self._loop, self._append_gathered)
 
     def _admit(self, drafts: Sequence[Draft]) -> None:
-        waiting = self._promises.size + (0 if self._stall is None else self._stall.size)
+        waiting = 0 if self._stall is None else self._stall.size
+        if self._is_sync and self.flusher.failure is None:
+            # Whether its sender waits or not, it is kept in memory until it is durable.
+            waiting += self.log.end_offset - self.flusher.durable_offset
         bound = self.config.put_bytes_pending_max
         if waiting and waiting + size_of(drafts) > bound:
             raise StoreBusy(f"{waiting} bytes of messages wait to be stored, at most {bound} allowed")

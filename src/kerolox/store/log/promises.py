@@ -60,12 +60,6 @@ class Promises:
     def __len__(self) -> int:
         return sum(len(appended) for _, _, appended, _ in self._waiting)
 
-    @property
-    def size(self) -> int:
-        """How many bytes of the log those who wait span; what they hold in memory is not much more."""
-        waiting = self._waiting
-        return waiting[-1][2][-1].end_offset - waiting[0][2][0].physical_offset if waiting else 0
-
     def add(self, first: int, appended: Sequence[Appended], senders: Senders) -> None:
         """Notes who is to be told of what lies one after the other in the log."""
         loop = asyncio.get_running_loop()
