@@ -73,6 +73,8 @@ class SimulatedDisk:
         # How many bytes all files may have together.
         self.capacity: int | None = None
         self.open_count = 0
+        # Whether it does not tell what is in memory; if it does, what fails to be "read_cached" is not.
+        self.is_silent = False
         # What time it is for the files that are written to.
         self.millis: Callable[[], int] = lambda: 1_700_000_000_000
         self._failures: list[Callable[[str, Path, int], int | None]] = []
@@ -300,6 +302,19 @@ class SimulatedFile:
         self._check_open()
         self._disk._look("read", self.path)
         return bytes(self._inode.content[offset : offset + size])
+
+    @property
+    def is_silent(self) -> bool:
+        return self._disk.is_silent
+
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        self._check_open()
+        try:
+            self._disk._look("read_cached", self.path)
+        except OSError:
+            return None
+        data = bytes(self._inode.content[offset : offset + size])
+        return None if self._disk.is_silent or len(data) < size else data
 
     def view(self) -> memoryview | None:
         self._check_open()

@@ -16,8 +16,8 @@ from kerolox.runtime.clock import Clock, ManualClock
 from kerolox.runtime.files import Disk
 from kerolox.store.configuration import FlushDiskType, StoreConfig
 from kerolox.store.log.commit_log import Appended, Draft
-from kerolox.store.log.segments import OpenFiles, Segments
-from kerolox.store.reader import GetStatus
+from kerolox.store.log.segments import Brought, NotInMemory, OpenFiles, Segments
+from kerolox.store.reader import GetStatus, Got
 from kerolox.store.store import Store
 
 P = ParamSpec("P")
@@ -100,6 +100,11 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"kerolox.store.{module}.in_thread", in_no_thread)
     monkeypatch.setattr(OwnThreads, "run", lambda self, function: in_no_thread(function))
 
+    async def in_none_of(_: object, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(*args, **kwargs)
+
+    monkeypatch.setattr("kerolox.store.log.cold.in_thread_of", in_none_of)
+
 
 def run(coroutine: Coroutine[Any, Any, R]) -> R:
     """Returns what comes of a coroutine that waits for nothing."""
@@ -127,6 +132,22 @@ def put(store: Store, *drafts: Draft) -> list[Appended]:
     places = store.append(drafts)
     assert len(places) == len(drafts)
     return places
+
+
+async def fetched(store: Store, topic: str, queue_id: int, queue_offset: int, count_max: int = 32) -> Got:
+    """Reads as the broker does for who pulls: what is not in memory is brought there first."""
+
+    def get(brought: Brought | None) -> Got:
+        return store.reader.get(
+            *(topic, queue_id, queue_offset),
+            brought=brought,
+            count_max=count_max,
+        )
+
+    try:
+        return get({})
+    except NotInMemory as missing:
+        return await store.cold.read(get, missing)
 
 
 def all_records(store: Store, topic: str = "orders", queue_id: int = 0) -> list[bytes]:

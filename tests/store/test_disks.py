@@ -52,6 +52,19 @@ def test_what_was_written_is_read_and_reading_ends_with_the_file(place: tuple[Di
     assert disk.read(root / "file") == b"\0\0\0abcdef"
 
 
+def test_what_is_in_memory_is_read_at_once_unless_the_disk_does_not_tell(place: tuple[Disk, Path]) -> None:
+    disk, directory = place
+    file = disk.open(directory / "file", create=True)
+    file.write(0, b"a" * 5000)
+
+    data = file.read_cached(4000, 1000)
+
+    assert data == (None if file.is_silent else b"a" * 1000)
+    # What is not there is not in memory either.
+    assert file.read_cached(4001, 1000) is None
+    file.close()
+
+
 def test_a_view_shows_what_is_written_later_and_outlives_the_file(place: tuple[Disk, Path]) -> None:
     disk, directory = place
     file = disk.open(directory / "file", create=True)

@@ -29,7 +29,7 @@ from kerolox.store.reader import GetStatus
 from tests.crash.proofs import noted
 from tests.store.disks import SimulatedDisk
 from tests.store.oracle import verified
-from tests.store.stores import StillClock, batch, config, draft, draft_of_size, new_store, run, without_threads
+from tests.store.stores import StillClock, batch, config, draft, draft_of_size, fetched, new_store, run, without_threads
 
 RUNS = int(os.environ.get("KEROLOX_MODEL_RUNS", "100"))
 
@@ -55,9 +55,20 @@ class StoreModel(RuleBasedStateMachine):
         log_size=st.sampled_from([4096, 5000, 16384, 1 << 17]),
         queue_entries=st.sampled_from([2, 8, 1000]),
         shape=shapes,
+        mapped_size=st.sampled_from([0, 2000, 1 << 30]),
+        is_silent=st.booleans(),
     )
-    def open(self, flush: FlushDiskType, log_size: int, queue_entries: int, shape: tuple[int, int]) -> None:
+    def open(
+        self,
+        flush: FlushDiskType,
+        log_size: int,
+        queue_entries: int,
+        shape: tuple[int, int],
+        mapped_size: int,
+        is_silent: bool,
+    ) -> None:
         self.disk = SimulatedDisk()
+        self.is_silent = is_silent
         self.clock = StillClock()
         self.settings = config(
             flush,
@@ -65,6 +76,7 @@ class StoreModel(RuleBasedStateMachine):
             mapped_file_size_consume_queue=20 * queue_entries,
             max_hash_slot_num=shape[0],
             max_index_num=shape[1],
+            mapped_bytes_max=mapped_size,
             file_reserved_time=0,
             delete_commit_log_files_interval=0,
         )
@@ -84,6 +96,7 @@ class StoreModel(RuleBasedStateMachine):
         self._open()
 
     def _open(self) -> None:
+        self.disk.is_silent = self.is_silent
         self.store = new_store(self.disk, self.settings, self.clock)
         self.recovered = self.store.recover()
         found = {damage.offset: damage for damage in self.recovered.damages}
@@ -276,6 +289,10 @@ class StoreModel(RuleBasedStateMachine):
             if found is None:
                 continue
             there = {number: known[number][1] for number in visible if known[number][0] > self.deleted}
+            served = [data for number, data in there.items() if data and number >= found.min_offset]
+            if served:
+                got = run(fetched(self.store, *queue, max(found.min_offset, min(there))))
+                assert got.records == served[: max(1, got.count)]
             for number, data in there.items():
                 got = self.store.reader.get(*queue, number, count_max=1)
                 if data:

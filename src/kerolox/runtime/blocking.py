@@ -1,6 +1,7 @@
 """Where blocking calls go: a thread, never the event loop."""
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,11 +33,12 @@ class OwnThreads:
         self._count = count
         self._executor: ThreadPoolExecutor | None = None
 
-    async def run(self, function: Callable[[], R]) -> R:
+    async def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Does what `in_thread` does."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self._count, thread_name_prefix=self._name)
-        return await _carried_out(asyncio.get_running_loop().run_in_executor(self._executor, function), function)
+        call = functools.partial(function, *args, **kwargs)
+        return await _carried_out(asyncio.get_running_loop().run_in_executor(self._executor, call), function)
 
     def close(self) -> None:
         """Ends the threads when what they do is done; the next call begins others."""

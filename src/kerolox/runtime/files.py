@@ -14,6 +14,9 @@ BACKUP_SUFFIX = ".bak"
 TEMPORARY_SUFFIX = ".tmp"
 
 _HOLES_MAX = 1000
+# Asks for what needs no wait. Only Linux knows it, and not of every file system.
+_NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_UNSUPPORTED = frozenset((errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS))
 
 
 class File(Protocol):
@@ -21,7 +24,14 @@ class File(Protocol):
 
     path: Path
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether this disk is known not to tell what is in memory."""
+
     def read(self, offset: int, size: int) -> bytes: ...
+
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        """Returns the same if all of it is in memory; None if it may have to come from the disk."""
 
     def view(self) -> memoryview | None:
         """Returns the whole file as it is and as it changes, to be read only; None where that cannot be had.
@@ -100,9 +110,22 @@ class RealFile:
         self._to_sync: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._to_sync.put(self._descriptor)
         self._view: memoryview | None = None
+        self.is_silent = not _NO_WAIT
 
     def read(self, offset: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, offset)
+
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        if self.is_silent:
+            return None
+        data = bytearray(size)
+        try:
+            count = os.preadv(self._descriptor, (data,), offset, _NO_WAIT)
+        except OSError as error:
+            # Whatever else is wrong is said by who reads it in earnest.
+            self.is_silent = error.errno in _UNSUPPORTED
+            return None
+        return bytes(data) if count == size else None
 
     def view(self) -> memoryview | None:
         if self._view is None:

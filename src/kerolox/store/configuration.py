@@ -62,7 +62,8 @@ class StoreConfig(Properties):
     flush_consume_queue_thorough_interval: int = 60_000
     # A bound of our own: more entries than these are not kept in memory, all queues together.
     queue_entries_pending_max: int = 1_000_000
-    # A bound of our own: bytes of messages whose senders wait for a sync, or for the next file of the log.
+    # A bound of our own: bytes of messages that wait for a sync (whether their senders do or not), or for the next file
+    # of the log.
     put_bytes_pending_max: int = 256 * 1024 * 1024
 
     message_index_enable: bool = True
@@ -81,6 +82,10 @@ class StoreConfig(Properties):
     bulk_pull_bytes_pending_max: int = 256 * 1024 * 1024
     # In percent of the machine's memory.
     access_message_in_memory_max_ratio: int = 40
+    # Bounds of our own: so much of what this process wrote last is served from mapped pages; what is older is read, and
+    # if it is not in memory, in so many threads.
+    mapped_bytes_max: int = 256 * 1024 * 1024
+    cold_read_threads: int = 4
     # In bytes of a consume queue: so much of it is looked through for messages that match.
     max_filter_message_size: int = 16000
     # A bound of our own: for so many milliseconds one pull judges messages by what is in them.

@@ -11,6 +11,7 @@ from kerolox.store.keys.key_query import FOREVER, Queried, find_offsets, query, 
 from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.records import Records
 from kerolox.store.log.scan import Damage
+from kerolox.store.log.segments import Brought
 from kerolox.store.queue.consume_queue import Entry
 from kerolox.store.queue.pull import (
     PULL_SIZE_MAX,
@@ -33,14 +34,20 @@ class Reader:
     """Plain functions over what the dispatcher has shown; StoreError where the disk does not give it."""
 
     def __init__(
-        self, commit_log: CommitLog, queues: Queues, index: KeyIndex | None, config: StoreConfig | None = None
+        self,
+        commit_log: CommitLog,
+        queues: Queues,
+        index: KeyIndex | None,
+        config: StoreConfig | None = None,
     ) -> None:
         self._config = config or StoreConfig()
         self.records = Records(commit_log, body_size_max=self._config.max_message_size)
+        self._files = queues.files
         self._queues = queues
         self._index = index
         self.bounds = bounds_of(self._config)
         self.bulk_bounds = bulk_bounds_of(self._config)
+        self.records.mapped_size = min(self._config.mapped_bytes_max, self.bounds.memory_size)
         # A replica that lags behind does not know better than a consumer where that stood.
         self.is_slave = False
 
@@ -66,28 +73,34 @@ class Reader:
         bounds: PullBounds | None = None,
         matches: Matches | None = None,
         wants: Wants | None = None,
+        brought: Brought | None = None,
     ) -> Got:
         """Returns records of a queue from `queue_offset` on; the first always, the rest as far as the bounds allow.
 
         The bounds are `self.bounds` unless others are given.
         `matches` judges entries of the queue, `wants` the records of those that match. StoreError if they could not
-        be read.
+        be read. With what was `brought` from the disk, were it nothing, it does not wait for the disk: NotInMemory if
+        that would be needed.
         """
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return Got(GetStatus.NO_MATCHED_LOGIC_QUEUE, self._corrected(queue_offset, 0), 0, 0)
         low, high = queue.min_offset, queue.max_offset
         if low <= queue_offset < high:
-            return pull(
-                self.records,
-                queue,
-                queue_offset,
-                bounds=bounds or self.bounds,
-                count_max=count_max,
-                bytes_max=bytes_max,
-                matches=matches,
-                wants=wants,
-            )
+            self._files.brought = brought
+            try:
+                return pull(
+                    self.records,
+                    queue,
+                    queue_offset,
+                    bounds=bounds or self.bounds,
+                    count_max=count_max,
+                    bytes_max=bytes_max,
+                    matches=matches,
+                    wants=wants,
+                )
+            finally:
+                self._files.brought = None
         if high == 0:
             return Got(GetStatus.NO_MESSAGE_IN_QUEUE, self._corrected(queue_offset, 0), low, high)
         if queue_offset < low:

@@ -30,6 +30,7 @@ from kerolox.store.errors import NotStorable, StoreBusy, StoreError, StoreFull, 
 from kerolox.store.keys.index_file import IndexShape
 from kerolox.store.keys.key_index import KeyIndex
 from kerolox.store.lock import Lock, take_lock
+from kerolox.store.log.cold import ColdReads
 from kerolox.store.log.commit_log import Appended, CommitLog, Draft
 from kerolox.store.log.flusher import Flusher
 from kerolox.store.log.preparer import Preparer
@@ -101,6 +102,7 @@ class Store(Service):
             marks=lambda: self.log.marks.copy(self.log.first_offset),
         )
         self.reader = Reader(self.log, self.queues, self.index, config)
+        self.cold = ColdReads(self._files, config.cold_read_threads)
         self.retention = Retention(
             config, self._disk, self._clock, self.log, self.queues, self.index, self.behind, self._deleted
         )
@@ -230,6 +232,7 @@ class Store(Service):
             log.error("the key index was not closed cleanly: %s", error)
         finally:
             self.checkpoint.close()
+            self.cold.close()
             self._files.close()
             if self._lock is not None:
                 self._lock.release()

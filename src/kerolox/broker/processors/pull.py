@@ -24,6 +24,7 @@ from kerolox.errors import NoPermission, SystemBusy
 from kerolox.remoting.parking import WAIT_SECONDS_MAX, Parked, turn
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.runtime.lanes import Lane
+from kerolox.store.log.segments import Brought, NotInMemory
 from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, PullBounds
 from kerolox.store.store import Store
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
@@ -35,6 +36,8 @@ COMMIT_OFFSET_BIT, SUSPEND_BIT, SUBSCRIPTION_BIT, CLASS_FILTER_BIT = 0x1, 0x2, 0
 
 # A plain number, for the pull that costs most is the one that is asked most.
 _READ = Perm.READ.value
+
+_NOTHING: Brought = {}
 
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -94,11 +97,27 @@ class PullProcessor:
         bounds = None
         if header.max_msg_bytes is not None and self._bulk.admits(request.connection, header.max_msg_bytes):
             bounds = self._store.reader.bulk_bounds
-        reply = self._reply(header, self._get(header, selection, header.queue_offset, bounds))
+        try:
+            got = self._get(header, selection, header.queue_offset, bounds)
+        except NotInMemory as missing:
+            return self._pull_from_disk(request, selection, bounds, missing)
+        reply = self._reply(header, got)
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             # It is looked for once more before it waits, and counts as one that found nothing.
             self._statistics.missed -= 1
             return self._wait(request, selection, lane)
+        return reply
+
+    async def _pull_from_disk(
+        self, request: Incoming[Any], selection: Selection, bounds: PullBounds | None, missing: NotInMemory
+    ) -> Reply[h.Pulled]:
+        header: h.PullMessage = request.header
+        if not request.connection.is_writable:
+            await turn(self._lane, request.connection)
+        reply = self._reply(header, await self._bring(header, selection, header.queue_offset, bounds, missing))
+        if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
+            self._statistics.missed -= 1
+            return await self._wait(request, selection)
         return reply
 
     def _check(self, header: h.PullMessage) -> SubscriptionGroupConfig:
@@ -136,9 +155,28 @@ class PullProcessor:
             raise SubscriptionNotLatest("the consumer's subscription not latest")
         return self._selector.of_subscription(header.consumer_group, subscription, header.sub_version)
 
-    def _get(
-        self, header: h.PullMessage, selection: Selection, queue_offset: int, bounds: PullBounds | None = None
+    async def _bring(
+        self,
+        header: h.PullMessage,
+        selection: Selection,
+        queue_offset: int,
+        bounds: PullBounds | None,
+        missing: NotInMemory,
     ) -> Got:
+        """Returns what was not in memory; whoever wants something else does not wait for it."""
+        return await self._store.cold.read(
+            lambda brought: self._get(header, selection, queue_offset, bounds, brought), missing
+        )
+
+    def _get(
+        self,
+        header: h.PullMessage,
+        selection: Selection,
+        queue_offset: int,
+        bounds: PullBounds | None = None,
+        brought: Brought | None = _NOTHING,
+    ) -> Got:
+        """Returns what is in memory or was brought there; NotInMemory if some of it is not."""
         if self._offsets.resets:
             offset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
             if offset is not None:
@@ -148,6 +186,7 @@ class PullProcessor:
             header.topic,
             header.queue_id,
             queue_offset,
+            brought=brought,
             count_max=max(header.max_msg_nums, 1),
             bytes_max=PULL_SIZE_MAX if bounds is None or header.max_msg_bytes is None else header.max_msg_bytes,
             bounds=bounds,
@@ -181,7 +220,10 @@ class PullProcessor:
                 # One message may wake all that wait on a connection, and each would get it.
                 await turn(lane, connection)
             # Before it waits, in the same turn: something may have come since the request was looked at.
-            got = self._get(header, selection, queue_offset)
+            try:
+                got = self._get(header, selection, queue_offset)
+            except NotInMemory as missing:
+                got = await self._bring(header, selection, queue_offset, None, missing)
             left = deadline - loop.time()
             if left > 0 and got.status is GetStatus.NO_MATCHED_MESSAGE and got.next_offset == got.max_offset:
                 # What came is for others; it need not be looked at again.

@@ -59,8 +59,15 @@ class _ReadOnlyFile:
         self.path = file.path
         self._file = file
 
+    @property
+    def is_silent(self) -> bool:
+        return self._file.is_silent
+
     def read(self, offset: int, size: int) -> bytes:
         return self._file.read(offset, size)
+
+    def read_cached(self, offset: int, size: int) -> bytes | None:
+        return self._file.read_cached(offset, size)
 
     def view(self) -> memoryview | None:
         return self._file.view()

@@ -9,6 +9,7 @@ from kerolox.message.record import HOSTS_AT, MAGIC_V1, MAGIC_V2, PROPERTIES_SIZE
 from kerolox.store.errors import StoreError
 from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.scan import Damage
+from kerolox.store.log.segments import NotInMemory, Span
 
 # Size, magic and physical offset of a record.
 _HEAD = struct.Struct(">II20xq")
@@ -50,6 +51,9 @@ class Records:
         self._looked_up_size_max = max(body_size_max, _BODY_SIZE_MAX) + _REST_SIZE_MAX
         # Ranges of the log that hold no record; nothing of them is served.
         self.damages: list[Damage] = []
+        # So much of the log's end is surely in memory, if this process wrote it, and is served without a copy. What is
+        # not must be read, for a page that the disk does not give ends the process that only looks at it.
+        self.mapped_size = 2**62
 
     @property
     def first_offset(self) -> int:
@@ -106,6 +110,7 @@ class Records:
         What is not there is left out, and so is what is not wanted.
         """
         first, count = 0, len(places)
+        missing: list[Span] = []
         if wants is None and not self.damages:
             first = self._gather_plain(found, places)
         while first < count:
@@ -114,31 +119,47 @@ class Records:
             last = first + 1
             if last < count and 0 <= places[last][0] - end <= _GAP_MAX:
                 end, last = self._span(places, first)
-            is_doubtful = end - start > _SPAN_MAX and self._said_size(start) != end - start
-            data = b"" if is_doubtful else self.read(start, end - start)
-            self._cut(found, data, start, places[first:last], wants)
+            try:
+                is_doubtful = end - start > _SPAN_MAX and self._said_size(start) != end - start
+                data = b"" if is_doubtful else self.read(start, end - start)
+            except NotInMemory as error:
+                # All that is missing is brought at once.
+                missing += error.spans
+            else:
+                self._cut(found, data, start, places[first:last], wants)
             first = last
+        if missing:
+            raise NotInMemory(missing)
 
     def gather_all(self, starts: Sequence[int], sizes: Sequence[int]) -> list[Run] | None:
-        """Returns the records of queue entries without a copy of them; None if not all are there, and in one file."""
+        """Returns the records of queue entries in few pieces; None if not all are there, and in one file."""
         first, last, last_size = starts[0], starts[-1], sizes[-1]
         log = self._log
         # Else there are fillers among them.
         are_in_order = max(starts) == last and min(starts) == first
         if self.damages or first < log.first_offset or not are_in_order:
             return None
+        size = sum(sizes)
+        # What is mapped was appended by this process, which has made the entries from the same records.
         view, base, limit = self._view(first)
+        if view is None:
+            view, base = self._read_run(starts, sizes, size), first
+            limit = first + len(view or b"")
         if view is None or last + last_size > limit:
             return None
-        # Of what was appended since the store was opened the entries were made by this process, from the same records.
-        if first < log.appended_from and not _are_records(view, base, starts, sizes):
-            return None
-        size = sum(sizes)
         at = first - base
         if last + last_size - first == size:
             # They lie side by side.
             return [view[at : at + size]]
         return [view[start - base : start - base + size] for start, size in zip(starts, sizes, strict=True)]
+
+    def _read_run(self, starts: Sequence[int], sizes: Sequence[int], size: int) -> memoryview | None:
+        """Returns what lies from the first record to the last, read at once; None if it is not worth it, or damaged."""
+        first, end = starts[0], starts[-1] + sizes[-1]
+        if max(sizes) > _SPAN_MAX or end - first > 2 * size or end > min(self.end_offset, self._log.next_file(first)):
+            return None
+        view = memoryview(self.read(first, end - first))
+        return view if _are_records(view, first, starts, sizes) else None
 
     def _gather_plain(self, found: Gathered, places: Sequence[tuple[int, int]]) -> int:
         """Adds records without a copy of them, up to an unusual one or a file that cannot be seen; returns how many."""
@@ -170,8 +191,11 @@ class Records:
         return count
 
     def _view(self, physical_offset: int) -> tuple[memoryview | None, int, int]:
+        log = self._log
+        if physical_offset < log.appended_from or physical_offset < log.end_offset - self.mapped_size:
+            return None, 0, 0
         try:
-            return self._log.view(physical_offset)
+            return log.view(physical_offset)
         except OSError as error:
             raise StoreError(f"the commit log could not be read at {physical_offset}: {error}") from error
 

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kerolox.runtime.files import Disk, File
@@ -13,6 +13,20 @@ from kerolox.store.log.syncing import OUT_OF_DESCRIPTORS, sync_directory, sync_f
 NAME_DIGITS = 20
 
 _CHUNK_SIZE = 1024 * 1024
+# More is read in a thread even if it is in memory, where copying it holds up nobody.
+_AT_ONCE_SIZE_MAX = 128 * 1024
+
+# A part of a file: where it begins, and how many bytes it has.
+Span = tuple[Path, int, int]
+Brought = Mapping[Span, bytes]
+
+
+class NotInMemory(Exception):
+    """What is to be read has to come from the disk, and whoever reads has no time to wait for it."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        super().__init__(spans)
+        self.spans = spans
 
 
 class OpenFiles:
@@ -25,6 +39,8 @@ class OpenFiles:
         # Those a thread is at work on, and how many are; and which of them nobody wants any more.
         self._held: Counter[File] = Counter()
         self._unwanted: set[File] = set()
+        # What was brought from the disk for whoever reads now, and has no time to wait for more; None if it has.
+        self.brought: Brought | None = None
 
     def __len__(self) -> int:
         return len(self._files)
@@ -37,6 +53,22 @@ class OpenFiles:
         else:
             self._files.move_to_end(path)
         return file
+
+    def read_at_once(self, file: File, offset: int, size: int, *, is_small: bool) -> bytes:
+        """Returns bytes that are in memory, or were brought there; NotInMemory if they are not.
+
+        What is known to be small is waited for all the same if the disk does not tell.
+        """
+        if size <= _AT_ONCE_SIZE_MAX:
+            data = file.read_cached(offset, size)
+            if data is not None:
+                return data
+            if is_small and file.is_silent:
+                return file.read(offset, size)
+        span = file.path, offset, size
+        if not self.brought or span not in self.brought:
+            raise NotInMemory([span])
+        return self.brought[span]
 
     def _open(self, path: Path, *, create: bool) -> File:
         while True:
@@ -157,11 +189,17 @@ class Segments:
         return self.segment_size - offset % self.segment_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Returns at most `size` bytes, and none beyond the file's end or where no file is."""
+        """Returns at most `size` bytes, and none beyond the file's end or where no file is.
+
+        NotInMemory if whoever reads now has no time to wait for them.
+        """
         if size <= 0 or not self.first_offset <= offset < self.end_offset:
             return b""
         start = self.start_of(offset)
-        return self._files.get(self._path(start)).read(offset - start, min(size, self.room_after(offset)))
+        file, size = self._files.get(self._path(start)), min(size, self.room_after(offset))
+        if self._files.brought is None:
+            return file.read(offset - start, size)
+        return self._files.read_at_once(file, offset - start, size, is_small=self._is_sparse)
 
     def view(self, offset: int) -> memoryview | None:
         """Returns the whole file that holds `offset`, to be read only; None if there is none, or it cannot be had."""

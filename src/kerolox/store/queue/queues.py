@@ -38,7 +38,7 @@ class Queues:
         # Where the queues' units lie, if they have any.
         self._ext_directory = ext_directory
         self._ext_segment_size = ext_segment_size
-        self._files = files
+        self.files = files
         self._directory = directory
         self._segment_size = segment_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
@@ -57,7 +57,7 @@ class Queues:
 
     def load(self) -> None:
         """Opens the queues that are there, and removes what is left of those that are not."""
-        disk = self._files.disk
+        disk = self.files.disk
         for topic in disk.names(self._directory):
             left = []
             for number in disk.names(self._directory / topic):
@@ -94,14 +94,14 @@ class Queues:
         renamed: Path | None = directory.with_name(f"{queue_id}{_DELETED_MARK}{end_offset}")
         assert renamed is not None
         try:
-            self._files.disk.rename(directory, renamed)
+            self.files.disk.rename(directory, renamed)
         except FileNotFoundError:
             renamed = None
         if self._ext_directory is not None:
             units = self._ext_directory / topic
             # Without a queue they are nobody's, and go with the next start if not now.
             with contextlib.suppress(OSError):
-                self._files.disk.rename(units / directory.name, units / f"{queue_id}{_DELETED_MARK}{end_offset}")
+                self.files.disk.rename(units / directory.name, units / f"{queue_id}{_DELETED_MARK}{end_offset}")
         queue = self._queues.pop((topic, queue_id), None)
         if queue is not None:
             queue.forget()
@@ -116,11 +116,11 @@ class Queues:
             self._remove_all([directory for directory in units if self._has(directory)])
 
     def _has(self, directory: Path) -> bool:
-        return directory.name in self._files.disk.names(directory.parent)
+        return directory.name in self.files.disk.names(directory.parent)
 
     def _sweep_units(self) -> None:
         """Removes units of queues that are not there: a stop came before they could go, or the queues were removed."""
-        disk = self._files.disk
+        disk = self.files.disk
         if self._ext_directory is None:
             return
         for topic in disk.names(self._ext_directory):
@@ -130,7 +130,7 @@ class Queues:
                 self._remove_all([self._ext_directory / topic / name for name in left])
 
     def _remove_all(self, directories: Sequence[Path]) -> None:
-        disk = self._files.disk
+        disk = self.files.disk
         topics = sorted({directory.parent for directory in directories})
         for topic in topics:
             # Else a power cut could bring a part of a queue back.
@@ -161,15 +161,15 @@ class Queues:
     def write_back(self) -> None:
         """Has the disk write what it has in memory, so that syncing many queues afterwards costs little. May block."""
         with contextlib.suppress(OSError):
-            self._files.disk.write_back(self._directory)
+            self.files.disk.write_back(self._directory)
 
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
         place = topic, str(queue_id)
-        segments = Segments(self._files, self._directory.joinpath(*place), self._segment_size, is_sparse=True)
+        segments = Segments(self.files, self._directory.joinpath(*place), self._segment_size, is_sparse=True)
         if self._ext_directory is None:
             return ConsumeQueue(segments, self.backlog)
-        units = Segments(self._files, self._ext_directory.joinpath(*place), self._ext_segment_size, is_sparse=True)
-        return ExtendedQueue(segments, QueueExt(units), self._files.disk, self.backlog)
+        units = Segments(self.files, self._ext_directory.joinpath(*place), self._ext_segment_size, is_sparse=True)
+        return ExtendedQueue(segments, QueueExt(units), self.files.disk, self.backlog)
 
 
 def batch_topics(disk: Disk, root: Path) -> list[str]:
