@@ -316,6 +316,9 @@ class SimulatedFile:
         data = bytes(self._inode.content[offset : offset + size])
         return None if self._disk.is_silent or len(data) < size else data
 
+    def bring(self, offset: int, size: int) -> None:
+        self.read(offset, size)
+
     def view(self) -> memoryview | None:
         self._check_open()
         try:

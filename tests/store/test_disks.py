@@ -60,6 +60,8 @@ def test_what_is_in_memory_is_read_at_once_unless_the_disk_does_not_tell(place: 
     data = file.read_cached(4000, 1000)
 
     assert data == (None if file.is_silent else b"a" * 1000)
+    file.bring(1000, 4000)
+    file.bring(4000, 8000)
     # What is not there is not in memory either.
     assert file.read_cached(4001, 1000) is None
     file.close()

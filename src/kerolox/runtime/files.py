@@ -16,6 +16,8 @@ TEMPORARY_SUFFIX = ".tmp"
 _HOLES_MAX = 1000
 # Asks for what needs no wait. Only Linux knows it, and not of every file system.
 _NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
+_NOT_SENDABLE = frozenset((errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.ENOTSUP))
+_CHUNK_SIZE = 1024 * 1024
 _UNSUPPORTED = frozenset((errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS))
 
 
@@ -32,6 +34,9 @@ class File(Protocol):
 
     def read_cached(self, offset: int, size: int) -> bytes | None:
         """Returns the same if all of it is in memory; None if it may have to come from the disk."""
+
+    def bring(self, offset: int, size: int) -> None:
+        """Has these bytes brought to memory; OSError if the disk does not give one of them."""
 
     def view(self) -> memoryview | None:
         """Returns the whole file as it is and as it changes, to be read only; None where that cannot be had.
@@ -126,6 +131,20 @@ class RealFile:
             self.is_silent = error.errno in _UNSUPPORTED
             return None
         return bytes(data) if count == size else None
+
+    def bring(self, offset: int, size: int) -> None:
+        end, nowhere = offset + size, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            # What is sent there is read, and not copied.
+            while offset < end and (sent := os.sendfile(nowhere, self._descriptor, offset, end - offset)):
+                offset += sent
+        except OSError as error:
+            if error.errno not in _NOT_SENDABLE:
+                raise
+            for at in range(offset, end, _CHUNK_SIZE):
+                self.read(at, min(_CHUNK_SIZE, end - at))
+        finally:
+            os.close(nowhere)
 
     def view(self) -> memoryview | None:
         if self._view is None:

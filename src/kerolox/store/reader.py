@@ -11,7 +11,7 @@ from kerolox.store.keys.key_query import FOREVER, Queried, find_offsets, query, 
 from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.records import Records
 from kerolox.store.log.scan import Damage
-from kerolox.store.log.segments import Brought
+from kerolox.store.log.segments import Brought, Segments
 from kerolox.store.queue.consume_queue import Entry
 from kerolox.store.queue.pull import (
     PULL_SIZE_MAX,
@@ -39,9 +39,10 @@ class Reader:
         queues: Queues,
         index: KeyIndex | None,
         config: StoreConfig | None = None,
+        segments: Segments | None = None,
     ) -> None:
         self._config = config or StoreConfig()
-        self.records = Records(commit_log, body_size_max=self._config.max_message_size)
+        self.records = Records(commit_log, segments, body_size_max=self._config.max_message_size)
         self._files = queues.files
         self._queues = queues
         self._index = index

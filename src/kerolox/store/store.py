@@ -101,7 +101,7 @@ class Store(Service):
             follow=self._follow,
             marks=lambda: self.log.marks.copy(self.log.first_offset),
         )
-        self.reader = Reader(self.log, self.queues, self.index, config)
+        self.reader = Reader(self.log, self.queues, self.index, config, self._segments)
         self.cold = ColdReads(self._files, config.cold_read_threads)
         self.retention = Retention(
             config, self._disk, self._clock, self.log, self.queues, self.index, self.behind, self._deleted

@@ -11,7 +11,7 @@ import pytest
 from kerolox.runtime.files import RealDisk
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.errors import StoreError
-from kerolox.store.log.segments import Brought, NotInMemory
+from kerolox.store.log.segments import Brought, NotInMemory, Span
 from kerolox.store.reader import GetStatus, Got
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk
@@ -203,7 +203,7 @@ async def test_whoever_misses_something_else_each_time_waits_in_the_end(disk: Co
         asked.append(brought)
         if brought is None:
             return "waited"
-        raise NotInMemory([(LOG / f"{0:020d}", len(asked), 1)])
+        raise NotInMemory([Span(LOG / f"{0:020d}", len(asked), 1)])
 
     assert await store.cold.read(read, NotInMemory([])) == "waited"
 
@@ -222,4 +222,32 @@ async def test_on_a_real_disk_what_is_in_memory_is_read_at_once_and_what_is_not_
 
     assert (await read(store)).records == store.reader.get("orders", 0, 0).records
 
+    await store.close()
+
+
+async def test_much_at_once_is_brought_to_memory_and_served_without_a_copy(disk: ColdDisk) -> None:
+    settings = config(mapped_file_size_commit_log=1 << 20, bulk_pull_count_max=1000, bulk_pull_bytes_max=1 << 20)
+    store = opened(disk, settings)
+    for number in range(8):
+        put(store, draft_of_size(50_000), draft_of_size(20_000, "others", number % 2))
+    await store.close()
+    store = opened(disk, settings)
+
+    def get(brought: Brought | None) -> Got:
+        bounds = store.reader.bulk_bounds
+        return store.reader.get("t", 0, 0, count_max=1000, bytes_max=1 << 20, bounds=bounds, brought=brought)
+
+    disk.heal()
+    with pytest.raises(NotInMemory) as missing:
+        get({})
+    got = await store.cold.read(get, missing.value)
+
+    (span,) = missing.value.spans
+    assert (span.is_view, span.offset, span.size) == (True, 0, 8 * 50_000 + 7 * 20_000)
+    assert got.records == get(None).records
+    assert all(isinstance(run, memoryview) and isinstance(run.obj, bytearray) for run in got.runs)
+    disk.fail("read", errno.EIO, inside="commitlog")
+    with pytest.raises(StoreError, match="Input/output error"):
+        await store.cold.read(get, missing.value)
+    disk.heal()
     await store.close()

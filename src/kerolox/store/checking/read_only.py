@@ -69,6 +69,9 @@ class _ReadOnlyFile:
     def read_cached(self, offset: int, size: int) -> bytes | None:
         return self._file.read_cached(offset, size)
 
+    def bring(self, offset: int, size: int) -> None:
+        self._file.bring(offset, size)
+
     def view(self) -> memoryview | None:
         return self._file.view()
 

@@ -43,7 +43,7 @@ class ColdReads:
             for span in spans:
                 # One that was deleted meanwhile is no longer asked for.
                 with contextlib.suppress(FileNotFoundError):
-                    held.append((span, self._files.hold(span[0])))
+                    held.append((span, self._files.hold(span.path)))
             return await self._threads.run(_read_all, held)
         except OSError as error:
             raise StoreError(f"what is not in memory could not be read: {error}") from error
@@ -53,4 +53,11 @@ class ColdReads:
 
 
 def _read_all(held: Sequence[tuple[Span, File]]) -> Brought:
-    return {span: file.read(*span[1:]) for span, file in held}
+    return {span: _read(span, file) for span, file in held}
+
+
+def _read(span: Span, file: File) -> bytes:
+    if not span.is_view:
+        return file.read(span.offset, span.size)
+    file.bring(span.offset, span.size)
+    return b""

@@ -9,7 +9,7 @@ from kerolox.message.record import HOSTS_AT, MAGIC_V1, MAGIC_V2, PROPERTIES_SIZE
 from kerolox.store.errors import StoreError
 from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.scan import Damage
-from kerolox.store.log.segments import NotInMemory, Span
+from kerolox.store.log.segments import AT_ONCE_SIZE_MAX, NotInMemory, Segments, Span
 
 # Size, magic and physical offset of a record.
 _HEAD = struct.Struct(">II20xq")
@@ -27,6 +27,8 @@ _SPAN_MAX = 1024 * 1024
 _BODY_SIZE_MAX = 16 * 1024 * 1024
 # Of what a record has beside its body: head, topic and properties.
 _REST_SIZE_MAX = PROPERTIES_SIZE_MAX + 1024
+# So much is brought to memory for those who read in bulk, if other records lie between theirs.
+_VIEW_MAX = 64 * 1024 * 1024
 
 Run = bytes | memoryview
 
@@ -45,8 +47,10 @@ class Gathered(msgspec.Struct):
 class Records:
     """Plain functions; StoreError where the disk does not give what it should."""
 
-    def __init__(self, commit_log: CommitLog, *, body_size_max: int = 0) -> None:
+    def __init__(self, commit_log: CommitLog, segments: Segments | None = None, *, body_size_max: int = 0) -> None:
         self._log = commit_log
+        # The files of the log, if what is old and much may be served from them without a copy.
+        self._segments = segments
         # What a body may contain looks like the head of any record; one that nobody could send is none.
         self._looked_up_size_max = max(body_size_max, _BODY_SIZE_MAX) + _REST_SIZE_MAX
         # Ranges of the log that hold no record; nothing of them is served.
@@ -143,8 +147,7 @@ class Records:
         # What is mapped was appended by this process, which has made the entries from the same records.
         view, base, limit = self._view(first)
         if view is None:
-            view, base = self._read_run(starts, sizes, size), first
-            limit = first + len(view or b"")
+            view, base, limit = self._old_view(starts, sizes, size)
         if view is None or last + last_size > limit:
             return None
         at = first - base
@@ -153,13 +156,19 @@ class Records:
             return [view[at : at + size]]
         return [view[start - base : start - base + size] for start, size in zip(starts, sizes, strict=True)]
 
-    def _read_run(self, starts: Sequence[int], sizes: Sequence[int], size: int) -> memoryview | None:
-        """Returns what lies from the first record to the last, read at once; None if it is not worth it, or damaged."""
+    def _old_view(self, starts: Sequence[int], sizes: Sequence[int], size: int) -> tuple[memoryview | None, int, int]:
+        """Returns the same as `_view` for older records, which are compared with their entries; None if they differ."""
         first, end = starts[0], starts[-1] + sizes[-1]
-        if max(sizes) > _SPAN_MAX or end - first > 2 * size or end > min(self.end_offset, self._log.next_file(first)):
-            return None
-        view = memoryview(self.read(first, end - first))
-        return view if _are_records(view, first, starts, sizes) else None
+        if max(sizes) > _SPAN_MAX or end > min(self.end_offset, self._log.next_file(first)):
+            return None, 0, 0
+        base, view = first, None
+        if size > AT_ONCE_SIZE_MAX and end - first < _VIEW_MAX and self._segments is not None:
+            view, base = self._segments.view_at_once(first, end - first), self._segments.start_of(first)
+        if view is None:
+            if end - first > 2 * size:
+                return None, 0, 0
+            view, base = memoryview(self.read(first, end - first)), first
+        return (view, base, end) if _are_records(view, base, starts, sizes) else (None, 0, 0)
 
     def _gather_plain(self, found: Gathered, places: Sequence[tuple[int, int]]) -> int:
         """Adds records without a copy of them, up to an unusual one or a file that cannot be seen; returns how many."""

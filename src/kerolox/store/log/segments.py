@@ -4,6 +4,7 @@ import contextlib
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kerolox.runtime.files import Disk, File
 from kerolox.store.errors import StoreDamaged, SyncFailed
@@ -14,10 +15,19 @@ NAME_DIGITS = 20
 
 _CHUNK_SIZE = 1024 * 1024
 # More is read in a thread even if it is in memory, where copying it holds up nobody.
-_AT_ONCE_SIZE_MAX = 128 * 1024
+AT_ONCE_SIZE_MAX = 256 * 1024
 
-# A part of a file: where it begins, and how many bytes it has.
-Span = tuple[Path, int, int]
+
+class Span(NamedTuple):
+    """A part of a file: where it begins, and how many bytes it has."""
+
+    path: Path
+    offset: int
+    size: int
+    # Whether it need not be read, but only be in memory.
+    is_view: bool = False
+
+
 Brought = Mapping[Span, bytes]
 
 
@@ -59,13 +69,13 @@ class OpenFiles:
 
         What is known to be small is waited for all the same if the disk does not tell.
         """
-        if size <= _AT_ONCE_SIZE_MAX:
+        if size <= AT_ONCE_SIZE_MAX:
             data = file.read_cached(offset, size)
             if data is not None:
                 return data
             if is_small and file.is_silent:
                 return file.read(offset, size)
-        span = file.path, offset, size
+        span = Span(file.path, offset, size)
         if not self.brought or span not in self.brought:
             raise NotInMemory([span])
         return self.brought[span]
@@ -206,6 +216,19 @@ class Segments:
         if not self.first_offset <= offset < self.end_offset:
             return None
         return self._files.get(self._path(self.start_of(offset))).view()
+
+    def view_at_once(self, offset: int, size: int) -> memoryview | None:
+        """Returns the file that holds `offset` if these bytes of it were brought to memory for whoever reads now.
+
+        NotInMemory if they were not; None if whoever reads can wait for them.
+        """
+        brought, start = self._files.brought, self.start_of(offset)
+        if brought is None:
+            return None
+        span = Span(self._path(start), offset - start, size, is_view=True)
+        if span not in brought:
+            raise NotInMemory([span])
+        return self.view(offset)
 
     def data_end(self, start: int) -> int:
         """Returns an offset after which the file that begins at `start` was never written, and has only zeros."""
