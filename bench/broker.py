@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -21,7 +21,7 @@ from bench.brokers import brokers
 from bench.compiled import CompiledGenerator
 from bench.connections import ask, connect
 from bench.frames import Ring, decode
-from bench.java_clients import Ran, run_producer
+from bench.java_clients import JavaRun, Ran, run_producer
 from bench.measure import Memory, machine, memory, raise_file_limit
 from bench.page import replace_part
 from bench.report import Report, Section
@@ -36,14 +36,15 @@ BATCH_PROFILE = Profile(4, 8)
 BODY_SIZES = (128, 1024)
 PULL_PLACES = 32
 TOPIC, PULL_TOPIC = "bench", "bench-pull"
-# Label, size of the body, asynchronous, with a Consumer beside it.
 JAVA_RUNS = (
-    ("sync, 128 B", 128, False, False),
-    ("sync, 1024 B", 1024, False, False),
-    ("async, 128 B", 128, True, False),
-    ("async, 1024 B", 1024, True, False),
-    ("sync, 128 B, with the Consumer", 128, False, True),
+    *(JavaRun(body_size) for body_size in BODY_SIZES),
+    *(JavaRun(body_size, is_async=True) for body_size in BODY_SIZES),
+    *(JavaRun(body_size, is_batch=True) for body_size in BODY_SIZES),
+    JavaRun(128, has_consumer=True),
 )
+# One of each kind, to see that they run.
+QUICK_JAVA_RUNS = JAVA_RUNS[::2]
+JAVA_ROUNDS = 2
 PARTS = ("sends", "batches", "pulls", "java", "idle", "sync", "two")
 
 
@@ -90,22 +91,19 @@ class BrokerRun:
             results = self._run.compare("pulls", targets, requests, PULL_PROFILE)
         return [tables.pulls(tuple(targets), messages.PULL_SIZE, PULL_PROFILE, results)]
 
-    def java(self, seconds: float, runs: int = len(JAVA_RUNS)) -> list[Section]:
+    def java(self, seconds: float, runs: Sequence[JavaRun] = JAVA_RUNS, rounds: int = JAVA_ROUNDS) -> list[Section]:
+        """Brokers take turns, and every run has a topic of its own: none reads what another has sent."""
+        servers = self._run.servers
         results: dict[str, dict[str, list[Ran]]] = {}
-        for label, body_size, is_async, has_consumer in JAVA_RUNS[-runs:]:
-            by_server = results[label] = {}
-            for name, server in self._run.servers.items():
-                self._run.say(f"Java's Producer, {label}: {name}")
-                ran = run_producer(
-                    self._namesrvs[name],
-                    server.pid,
-                    body_size=body_size,
-                    is_async=is_async,
-                    has_consumer=has_consumer,
-                    seconds=seconds,
-                )
-                by_server[name] = [ran]
-        return [tables.java_clients(tuple(self._run.servers), results)]
+        for kind, run in enumerate(runs):
+            by_server = results[str(run)] = {name: [] for name in servers}
+            for number in range(rounds):
+                for name, server in servers.items():
+                    self._run.say(f"Java's Producer, {run}: {name}, round {number + 1}/{rounds}")
+                    topic = f"bench-java-{kind}-{number}"
+                    messages.make_topic(server.port, topic)
+                    by_server[name].append(run_producer(self._namesrvs[name], server.pid, run, topic, seconds))
+        return [tables.java_clients(tuple(servers), results)]
 
     def idle(self, count: int) -> list[Section]:
         held: dict[str, tuple[Memory, Memory]] = {}
@@ -213,7 +211,7 @@ def main(
                     "sends": run.sends,
                     "batches": run.batches,
                     "pulls": run.pulls,
-                    "java": lambda: run.java(java_seconds, 1 if quick else len(JAVA_RUNS)),
+                    "java": lambda: run.java(java_seconds, *((QUICK_JAVA_RUNS, 1) if quick else ())),
                 }
                 sections += [section for part, job in by_part.items() if part in parts for section in job()]
                 sections.insert(0, tables.footprint(ready, before, run.memory()))

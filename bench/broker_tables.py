@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bench.brokers import NEWEST_4
 from bench.compiled import Counted
 from bench.generator import Result
-from bench.java_clients import Ran
+from bench.java_clients import IN_FLIGHT_MAX, Ran
 from bench.measure import Memory
 from bench.report import Goal, Row, Section, mebibytes, microseconds, per_second, seconds
 from bench.run import GENERATOR_ALONE, Profile
@@ -84,10 +84,10 @@ def synced(columns: tuple[str, ...], profile: Profile, results: Mapping[int, Res
 
 
 def java_clients(columns: tuple[str, ...], results: Mapping[str, Mapping[str, Sequence[Ran]]]) -> Section:
-    section = _section("Java's own benchmark Producer, 64 threads (5.5.0)", columns)
+    section = _section("Java's own benchmark programs, 64 threads (5.5.0)", columns)
     for label, by_server in results.items():
         sent = {name: [ran.sent for ran in rounds] for name, rounds in by_server.items()}
-        cpu = {name: [ran.cpu_per_message for ran in rounds] for name, rounds in by_server.items()}
+        cpu = {name: [ran.cpu_per_message for ran in rounds if ran.sent] for name, rounds in by_server.items()}
         section.rows += [
             Row(f"{label}: sent", sent, per_second, is_more_better=True, goal=_JAVA_RATE, against=NEWEST_4),
             Row(f"{label}: CPU of the broker per message", cpu, microseconds, goal=_JAVA_CPU, against=NEWEST_4),
@@ -97,7 +97,11 @@ def java_clients(columns: tuple[str, ...], results: Mapping[str, Mapping[str, Se
             section.rows.append(Row(f"{label}: consumed", consumed, per_second, is_more_better=True, against=NEWEST_4))
         failures = {name: sum(ran.failed for ran in rounds) for name, rounds in by_server.items()}
         section.notes += [f"{label}: {count} failed at {name}." for name, count in failures.items() if count]
-    section.notes.insert(0, "Client and broker share the machine; with `async` the Producer sends from one thread.")
+    section.notes.insert(
+        0,
+        "Client and broker share the machine; each run has a topic of its own, and brokers take turns. With `async` "
+        f"the Producer sends from one thread, at most {IN_FLIGHT_MAX:,} at a time; of batches messages are counted.",
+    )
     return section
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from bench.measure import cpu_seconds
 from bench.servers import JAVA_HEAP
@@ -15,10 +17,19 @@ from tests.apache.processes import Process, running, temporary_home
 
 VERSION = "5.5.0"
 THREADS = 64
+BATCH_SIZE = 32
+# How many messages the asynchronous Producer has on their way, at most.
+IN_FLIGHT_MAX = 1024
 # They print a rate over their last ten seconds, from the tenth on.
 WINDOW_SECONDS = 10
+_PRODUCER, _BATCH_PRODUCER, _CONSUMER = (
+    f"org.apache.rocketmq.example.benchmark.{name}" for name in ("Producer", "BatchProducer", "Consumer")
+)
+# Java compiles it when it is started.
+_BOUNDED_PRODUCER = str(Path(__file__).parent / "BoundedProducer.java")
 _READY_SECONDS_MAX = 90.0
-_TPS = re.compile(r"(?:Send|Consume) TPS: (\d+)")
+# Of a batch, TPS counts batches and MPS the messages in them.
+_TPS = re.compile(r"(?:Send|Consume) TPS: (\d+)(?: \| Send MPS: (\d+))?")
 _FAILED = re.compile(r"(?:Send Failed|Response Failed|Consume Fail): (\d+)")
 
 
@@ -36,17 +47,34 @@ class Ran:
     failed: int
 
 
-def run_producer(
-    namesrv: str, broker_pid: int, *, body_size: int, is_async: bool, has_consumer: bool, seconds: float
-) -> Ran:
-    """Runs the benchmark Producer, and the Consumer beside it if wanted; measures after a warm-up of ten seconds."""
-    arguments = ("-s", str(body_size), "-w", str(THREADS), "-y", str(is_async).lower())
+class JavaRun(NamedTuple):
+    """What the programs are told to do."""
+
+    body_size: int
+    is_async: bool = False
+    is_batch: bool = False
+    has_consumer: bool = False
+
+    def __str__(self) -> str:
+        how = f"batches of {BATCH_SIZE}" if self.is_batch else "async" if self.is_async else "sync"
+        return f"{how}, {self.body_size} B" + (", with the Consumer" if self.has_consumer else "")
+
+
+def run_producer(namesrv: str, broker_pid: int, run: JavaRun, topic: str, seconds: float) -> Ran:
+    """Runs a benchmark Producer, and the Consumer beside it if wanted; measures after a warm-up of ten seconds.
+
+    The topic should be there, and nobody else's: the Consumer reads all that it has.
+    """
+    arguments = ["-t", topic, "-s", str(run.body_size), "-w", str(THREADS)]
+    arguments += ["-b", str(BATCH_SIZE)] if run.is_batch else ["-y", str(run.is_async).lower()]
     with contextlib.ExitStack() as held:
-        producer = held.enter_context(_program("Producer", namesrv, *arguments))
         consumer = None
-        if has_consumer:
-            consumer = held.enter_context(_program("Consumer", namesrv, "-w", str(THREADS), "-p", "true"))
-            _wait_for_line(consumer, 1)
+        if run.has_consumer:
+            reading = ("-t", topic, "-g", topic, "-p", "false", "-w", str(THREADS))
+            consumer = held.enter_context(_program(_CONSUMER, namesrv, *reading))
+            _wait_for(consumer, lambda program: "Consumer Started" in program.output(), "start")
+        name = _BATCH_PRODUCER if run.is_batch else _BOUNDED_PRODUCER if run.is_async else _PRODUCER
+        producer = held.enter_context(_program(name, namesrv, *arguments))
         _wait_for_line(producer, 1)
         cpu, started, first = cpu_seconds(broker_pid), time.monotonic(), len(_rates(producer))
         _wait_for_line(producer, first + round(seconds))
@@ -65,7 +93,8 @@ def _program(name: str, namesrv: str, *arguments: str) -> Iterator[Process]:
             *JAVA_HEAP,
             f"-Duser.home={home}",
             "-Drocketmq.client.logUseSlf4j=true",
-            *("-cp", f"{home / 'conf'}:{classpath(VERSION)}", f"org.apache.rocketmq.example.benchmark.{name}"),
+            f"-DinFlightMax={IN_FLIGHT_MAX}",
+            *("-cp", f"{home / 'conf'}:{classpath(VERSION)}", name),
             *("-n", namesrv, "-ri", "1000", *arguments),
         ]
         with running(command, home) as process:
@@ -73,13 +102,17 @@ def _program(name: str, namesrv: str, *arguments: str) -> Iterator[Process]:
 
 
 def _rates(program: Process) -> list[float]:
-    return [float(rate) for rate in _TPS.findall(program.output())]
+    return [float(messages or batches) for batches, messages in _TPS.findall(program.output())]
 
 
 def _wait_for_line(program: Process, count: int) -> None:
     """Returns when a program has printed so many rates."""
+    _wait_for(program, lambda program: len(_rates(program)) >= count, f"{count} rates")
+
+
+def _wait_for(program: Process, is_so: Callable[[Process], bool], what: str) -> None:
     deadline = time.monotonic() + _READY_SECONDS_MAX
-    while len(_rates(program)) < count:
+    while not is_so(program):
         if not program.is_running or time.monotonic() > deadline:
-            raise ClientFailedError(f"no {count} rates: {program.output()[-3000:]}")
+            raise ClientFailedError(f"no {what}: {program.output()[-3000:]}")
         time.sleep(0.05)

@@ -78,7 +78,8 @@ class Row:
         ours = self.median(KEROLOX)
         if self.goal is None:
             return ""
-        if ours is None or (self.goal.is_ratio and not self.others()):
+        if ours is None or (self.goal.is_ratio and not (self.others() and all(self.others()))):
+            # Beside nothing, or one for whom nothing came of the load, there is nothing to be held against.
             return "not measured"
         return "met" if self.goal.is_met(ours, self.others()) else "MISSED"
 
