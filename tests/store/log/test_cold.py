@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,7 +212,8 @@ async def test_whoever_misses_something_else_each_time_waits_in_the_end(disk: Co
     await store.close()
 
 
-async def test_on_a_real_disk_what_is_in_memory_is_read_at_once_and_what_is_not_in_a_thread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_forgotten", [False, True])
+async def test_on_a_real_disk_it_is_found_in_memory_and_not_in_memory(tmp_path: Path, is_forgotten: bool) -> None:
     settings = config(store_path_root_dir=tmp_path / "store")
     store = new_store(RealDisk(), settings)
     store.recover()
@@ -219,6 +221,12 @@ async def test_on_a_real_disk_what_is_in_memory_is_read_at_once_and_what_is_not_
     await store.close()
     store = new_store(RealDisk(), settings)
     store.recover()
+    if is_forgotten:
+        for path in (tmp_path / "store").rglob("0000*"):
+            descriptor = os.open(path, os.O_RDWR)
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
 
     assert (await read(store)).records == store.reader.get("orders", 0, 0).records
 
