@@ -100,7 +100,7 @@ class PullProcessor:
         try:
             got = self._get(header, selection, header.queue_offset, bounds)
         except NotInMemory as missing:
-            return self._pull_from_disk(request, selection, bounds, missing)
+            return self._pull_from_disk(request, selection, bounds, missing, lane)
         reply = self._reply(header, got)
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             # It is looked for once more before it waits, and counts as one that found nothing.
@@ -109,15 +109,20 @@ class PullProcessor:
         return reply
 
     async def _pull_from_disk(
-        self, request: Incoming[Any], selection: Selection, bounds: PullBounds | None, missing: NotInMemory
+        self,
+        request: Incoming[Any],
+        selection: Selection,
+        bounds: PullBounds | None,
+        missing: NotInMemory,
+        lane: Lane,
     ) -> Reply[h.Pulled]:
         header: h.PullMessage = request.header
         if not request.connection.is_writable:
-            await turn(self._lane, request.connection)
+            await turn(lane, request.connection)
         reply = self._reply(header, await self._bring(header, selection, header.queue_offset, bounds, missing))
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             self._statistics.missed -= 1
-            return await self._wait(request, selection)
+            return await self._wait(request, selection, lane)
         return reply
 
     def _check(self, header: h.PullMessage) -> SubscriptionGroupConfig:
