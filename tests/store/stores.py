@@ -98,12 +98,11 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         "cleaning.trimming",
     ):
         monkeypatch.setattr(f"kerolox.store.{module}.in_thread", in_no_thread)
-    monkeypatch.setattr(OwnThreads, "run", lambda self, function: in_no_thread(function))
 
-    async def in_none_of(_: object, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def in_none_of_them(_: OwnThreads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
 
-    monkeypatch.setattr("kerolox.store.log.cold.in_thread_of", in_none_of)
+    monkeypatch.setattr(OwnThreads, "run", in_none_of_them)
 
 
 def run(coroutine: Coroutine[Any, Any, R]) -> R:
