@@ -87,8 +87,13 @@ def backlog(found: Backlog) -> Section:
     memory = Goal(float(_GIB), shown=mebibytes)
     faster = Goal(_SCALING, is_ratio=True, than="one task")
     section.rows = [
-        Row("seconds to read it with two tasks", {KEROLOX: [two], _ALONE: [one]}, seconds, goal=faster),
-        Row("rows read", {KEROLOX: [found.rows / two], _ALONE: [found.rows / one]}, per_second, is_more_better=True),
+        Row("seconds to read it with two tasks", {KEROLOX: two, _ALONE: one}, seconds, goal=faster),
+        Row(
+            "rows read",
+            {KEROLOX: [found.rows / each for each in two], _ALONE: [found.rows / each for each in one]},
+            per_second,
+            is_more_better=True,
+        ),
         Row("largest worker while it is read", {KEROLOX: [float(found.read_memory)]}, mebibytes, goal=memory),
         Row("rows written", {KEROLOX: [found.rows / found.write_seconds]}, per_second, is_more_better=True),
         Row("largest worker while it is written", {KEROLOX: [float(found.write_memory)]}, mebibytes, goal=memory),

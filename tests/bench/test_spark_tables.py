@@ -44,7 +44,7 @@ def test_without_kafka_what_is_held_beside_it_is_not_measured() -> None:
 
 
 def test_a_worker_that_grows_beyond_a_gibibyte_is_a_goal_missed() -> None:
-    found = Backlog(1000, 2.0, {1: 4.0, 2: 2.5}, write_memory=2**30 + 1, read_memory=2**29)
+    found = Backlog(1000, 2.0, {1: [4.0], 2: [2.5]}, write_memory=2**30 + 1, read_memory=2**29)
 
     verdicts = {line[0]: line[-1] for line in backlog(found).lines()}
 
