@@ -76,6 +76,7 @@ CONFIG_OF_OURS = {
     "kvConfigBytesMax",
     "connectionRequestsMax",
     "partialFrameTimeSeconds",
+    "serverConnectionsMax",
     "partialFrameBytesMax",
     "logDir",
     "logFormat",
