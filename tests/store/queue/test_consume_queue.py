@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kerolox.store.log.segments import OpenFiles, Segments
-from kerolox.store.queue.consume_queue import ConsumeQueue, Entry
+from kerolox.store.queue.consume_queue import Backlog, ConsumeQueue, Entry
 from tests.store.disks import SimulatedDisk
 
 PLACE = Path("/store/consumequeue/orders/0")
@@ -362,3 +362,65 @@ def test_a_failed_sync_leaves_a_queue_that_is_not_durable() -> None:
     queue.release(sync)
 
     assert not queue.is_durable
+
+
+def numbers(queue: ConsumeQueue, first: int, count: int) -> list[int]:
+    return [entry[0] // 100 for entry in struct.iter_unpack(">qiq", queue.read(first, count))]
+
+
+def test_who_reads_on_finds_what_was_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = new_queue(SimulatedDisk(), 8000)
+    fill(queue, 300)
+    queue.flush()
+    reads: list[int] = []
+    read = Segments.read
+
+    def noted(self: Segments, offset: int, size: int) -> bytes:
+        reads.append(offset)
+        return read(self, offset, size)
+
+    monkeypatch.setattr(Segments, "read", noted)
+
+    found = [number for first in range(0, 288, 32) for number in numbers(queue, first, 32)]
+
+    assert found == list(range(288))
+    assert len(reads) == 2
+
+
+def test_what_was_read_ahead_is_not_what_came_instead_of_it() -> None:
+    disk = SimulatedDisk()
+    queue = new_queue(disk, 8000)
+    fill(queue, 20)
+    queue.flush()
+    assert numbers(queue, 0, 20) == list(range(20))
+
+    queue.cut(1000)
+    for number in range(10, 20):
+        assert queue.append(number, number * 100 + 5000, 100, number)
+    queue.flush()
+
+    assert numbers(queue, 0, 20) == [*range(10), *range(60, 70)]
+    reopened = new_queue(disk, 8000)
+    reopened.load()
+    for number in range(20, 40):
+        assert reopened.append(number, number * 100 + 5000, 100, number)
+    reopened.flush()
+    assert numbers(reopened, 8, 32) == [8, 9, *range(60, 90)]
+
+
+def test_so_many_queues_keep_what_they_have_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kerolox.store.queue.consume_queue._AHEAD_QUEUES_MAX", 2)
+    backlog, disk = Backlog(), SimulatedDisk()
+    queues = [
+        ConsumeQueue(Segments(OpenFiles(disk, 10), PLACE.with_name(str(number)), 8000, is_sparse=True), backlog)
+        for number in range(4)
+    ]
+    for queue in queues:
+        fill(queue, 50)
+        queue.flush()
+        assert numbers(queue, 0, 10) == list(range(10))
+
+    assert [bool(queue._ahead) for queue in queues] == [False, False, True, True]
+    backlog.forget(queues[2])
+    assert numbers(queues[0], 40, 10) == list(range(40, 50))
+    assert [bool(queue._ahead) for queue in queues] == [True, False, True, True]

@@ -7,6 +7,7 @@ int64  tags code
 
 import logging
 import struct
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import starmap, takewhile
 from operator import attrgetter
@@ -27,6 +28,10 @@ _RECORD_SIZE_MIN = 91
 _FEW = 64
 # A sector, of which a disk writes all or nothing, has fewer entries.
 _DOUBTED_MAX = 32
+# So many bytes are read where some entries are wanted, though not only one; so many queues keep what they have read.
+_AHEAD_SIZE = 4096
+_AHEAD_SIZE_MIN = 8 * ENTRY_SIZE
+_AHEAD_QUEUES_MAX = 1024
 # Stands where entries would be that were never made.
 _FILLER = _pack(0, _FILLER_SIZE, 0)
 
@@ -51,17 +56,27 @@ _is_valid = attrgetter("is_valid")
 class Backlog:
     """The queues for which something is left to be done, so that those that are idle cost nothing."""
 
-    __slots__ = ("entries", "unsynced", "unwritten")
+    __slots__ = ("_ahead", "entries", "unsynced", "unwritten")
 
     def __init__(self) -> None:
+        # Those that have read ahead, the last of them last.
+        self._ahead: OrderedDict[ConsumeQueue, None] = OrderedDict()
         # Those with entries that are in memory only, and how many entries these are together.
         self.unwritten: dict[ConsumeQueue, None] = {}
         self.entries = 0
         # Those of which something written may not survive a power cut.
         self.unsynced: dict[ConsumeQueue, None] = {}
 
+    def read_ahead(self, queue: "ConsumeQueue") -> None:
+        """Notes that a queue has read ahead; the one that has done so longest ago forgets it if they are many."""
+        self._ahead[queue] = None
+        self._ahead.move_to_end(queue)
+        if len(self._ahead) > _AHEAD_QUEUES_MAX:
+            self._ahead.popitem(last=False)[0].forget_ahead()
+
     def forget(self, queue: "ConsumeQueue") -> None:
         """Leaves a queue as it is, as when it is about to be deleted."""
+        self._ahead.pop(queue, None)
         self.unsynced.pop(queue, None)
         if self.unwritten.pop(queue, 0) is None:
             self.entries -= queue.pending_count
@@ -71,6 +86,8 @@ class ConsumeQueue:
     """Entries are kept in memory and written behind, since they can be made again from the log."""
 
     __slots__ = (
+        "_ahead",
+        "_ahead_offset",
         "_backlog",
         "_pending",
         "_segments",
@@ -84,6 +101,8 @@ class ConsumeQueue:
         self._segments = segments
         self._backlog = backlog or Backlog()
         self._pending = bytearray()
+        # What was read of the files last, and where it begins: who reads some entries comes back for the next.
+        self._ahead, self._ahead_offset = b"", 0
         # In bytes: up to here the entries are in the files, from here on in memory.
         self._written_offset = 0
         # In bytes: up to here they survive a power cut.
@@ -131,6 +150,8 @@ class ConsumeQueue:
         else:
             end = first + len(few)
         self._written_offset = self._synced_offset = end * ENTRY_SIZE
+        # It has zeros where entries will be.
+        self.forget_ahead()
         self.min_offset = first
         if few is None:
             self._note_last()
@@ -201,7 +222,19 @@ class ConsumeQueue:
         if start >= self._written_offset:
             start -= self._written_offset
             return bytes(self._pending[start : start + size])
-        return self._segments.read(start, min(size, self._written_offset - start))
+        at = start - self._ahead_offset
+        if 0 <= at <= len(self._ahead) - size:
+            return self._ahead[at : at + size]
+        size = min(size, self._written_offset - start)
+        if not _AHEAD_SIZE_MIN <= size <= _AHEAD_SIZE:
+            return self._segments.read(start, size)
+        data = self._segments.read(start, min(_AHEAD_SIZE, self._written_offset - start))
+        self._ahead, self._ahead_offset = data, start
+        self._backlog.read_ahead(self)
+        return data[:size]
+
+    def forget_ahead(self) -> None:
+        self._ahead = b""
 
     def entries(self, queue_offset: int, count: int) -> Iterator[Entry]:
         """Yields at most `count` entries, from file to file and on into memory."""
@@ -363,6 +396,7 @@ class ConsumeQueue:
 
     def _go_to(self, queue_offset: int) -> None:
         """Makes `queue_offset` the next: entries after it are forgotten, those before it that are missing filled."""
+        self.forget_ahead()
         self.flush()
         end, start = self._written_offset, queue_offset * ENTRY_SIZE
         if start < end:
@@ -379,6 +413,7 @@ class ConsumeQueue:
 
     def _go_back(self, offset: int) -> None:
         """Leaves zeros after `offset`, so that nobody takes the old entries for new ones."""
+        self.forget_ahead()
         self._backlog.unsynced[self] = None
         self._segments.cut(offset)
         self._written_offset = offset
