@@ -51,10 +51,12 @@ def test_what_differs_only_in_its_keys_is_looked_at_once() -> None:
         b"UNIQ_KEY\x01" + KEY[:-9].encode() + b"\x02KEYS\x01abc\x02WAIT\x01true\x02",
         b"UNIQ_KEY\x01" + KEY[:-8].encode() + b"\x02DELAY\x013\x02WAIT\x01true\x02",
         to_bytes({"UNIQ_KEY": KEY + "0", "WAIT": "true"}),
+        to_bytes({"UNIQ_KEY": "", "WAIT": "true"}),
+        b"UNIQ_KEY\x01" + KEY.encode(),
         to_bytes({"KEYS": KEY + "1234", "WAIT": "true"}),
     ],
 )
-def test_what_follows_a_unique_key_of_the_usual_size_is_looked_at_once(properties: bytes) -> None:
+def test_what_follows_a_unique_key_is_looked_at_once(properties: bytes) -> None:
     experienced = reader()
     for number in range(3):
         experienced.read(to_bytes({"UNIQ_KEY": f"{KEY[:-1]}{number}", "WAIT": "true"}))

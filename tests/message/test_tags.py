@@ -95,7 +95,7 @@ def test_many_keys_are_hashed_at_once_to_the_same_numbers(pairs: list[tuple[str,
     assert key_hashes(topics, keys) == list(map(key_hash, topics, keys))
 
 
-@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 64])
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 56, 64, 65])
 def test_many_keys_of_any_size_fill_their_lanes_and_no_others(size: int) -> None:
     keys = [bytes([first % 128]) * size for first in range(300)]
 

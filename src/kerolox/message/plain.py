@@ -15,7 +15,6 @@ from kerolox.message.tags import tags_code
 
 _UNIQ_KEY, _KEYS, _TAGS, _WAIT = (mark(name) for name in (names.UNIQ_KEY, names.KEYS, names.TAGS, names.WAIT))
 _UNIQ_KEY_SIZE, _KEYS_SIZE = len(_UNIQ_KEY), len(_KEYS)
-_USUAL_END = _UNIQ_KEY_SIZE + 32
 # So that nobody can fill the memory.
 _KNOWN_MAX = 1024
 _KNOWN_SIZE_MAX = 512
@@ -38,16 +37,16 @@ class PlainProperties:
     def __init__(self, unusual: Iterable[bytes]) -> None:
         self._unusual = frozenset(name[:4] for name in (*unusual, _UNIQ_KEY, _KEYS))
         self._known: dict[bytes, Traits | None] = {}
-        # What may follow a unique key of the usual size that comes first, if there are no keys: by far the most.
+        # What may follow a unique key that comes first, if there are no keys: by far the most.
         self._usual: dict[bytes, Traits] = {}
 
     def read(self, data: bytes) -> Found | None:
         """Returns what there is; None for properties that want a closer look."""
-        traits = self._usual.get(data[_USUAL_END:])
-        if traits is not None and data.startswith(_UNIQ_KEY):
-            unique_key = data[_UNIQ_KEY_SIZE:_USUAL_END]
-            if b"\x02" not in unique_key:
-                return unique_key, b"", traits
+        if data.startswith(_UNIQ_KEY):
+            end = data.find(b"\x02", _UNIQ_KEY_SIZE)
+            traits = self._usual.get(data[end:]) if end > _UNIQ_KEY_SIZE else None
+            if traits is not None:
+                return data[_UNIQ_KEY_SIZE:end], b"", traits
         return self._read(data)
 
     def _read(self, data: bytes) -> Found | None:
@@ -68,7 +67,7 @@ class PlainProperties:
                 end = len(rest)
             keys, rest = rest[start + _KEYS_SIZE : end], rest[:start] + rest[end:]
         traits = self._known[rest] if rest in self._known else self._learn(rest)
-        if traits is not None and not keys and data[_USUAL_END:] == rest and len(rest) <= _KNOWN_SIZE_MAX:
+        if traits is not None and not keys and len(rest) <= _KNOWN_SIZE_MAX:
             self._usual[rest] = traits
         return None if traits is None or not unique_key else (unique_key, keys, traits)
 

@@ -27,18 +27,29 @@ _UNIQUE_TIME_END = 28
 SHORT_TAG_SIZE_MAX: Final = 64
 _TOPIC_SIZE_MAX = 255
 
-# Many keys are hashed at once as one large number, in which each has a lane of this many bytes. Step by step
-# neighbours become one: bytes, then pairs of them, and so on, each lane wide enough for what it holds.
-_LANE_SIZE: Final = 32
+# Many keys are hashed at once as one large number, in which each has a lane of so many bytes: unique ids take 32, and
+# 56 where a client's address is one of IPv6. Step by step neighbours become one: bytes, then pairs of them, and so on,
+# each lane wide enough for what it holds.
+_LANE_SIZES: Final = (32, 64)
 _LANES: Final = 128
-_STEPS = tuple(
-    (
-        8 * size,
-        int.from_bytes((bytes(2 * size - min(size, 4)) + b"\xff" * min(size, 4)) * (_LANES * _LANE_SIZE // (2 * size))),
-        _POWERS[size],
+
+
+def _steps(lane_size: int) -> tuple[tuple[int, int, int], ...]:
+    """Returns of each step by how much is shifted, what is kept, and what it counts."""
+    sizes = (size for size in (1, 2, 4, 8, 16, 32) if size < lane_size)
+    return tuple(
+        (
+            8 * size,
+            int.from_bytes(
+                (bytes(2 * size - min(size, 4)) + b"\xff" * min(size, 4)) * (_LANES * lane_size // (2 * size))
+            ),
+            _POWERS[size],
+        )
+        for size in sizes
     )
-    for size in (1, 2, 4, 8, 16)
-)
+
+
+_STEPS = {size: _steps(size) for size in _LANE_SIZES}
 
 
 def java_hash(text: str) -> int:
@@ -75,21 +86,23 @@ def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
     if count > _LANES:
         parts = range(0, count, _LANES)
         return [hashed for at in parts for hashed in key_hashes(topics[at : at + _LANES], keys[at : at + _LANES])]
-    # Most are unique ids, as long as a lane. Of others: a hash is that of what follows leading zeros.
-    are_alike = set(map(len, keys)) == {_LANE_SIZE}
-    text = b"".join(keys if are_alike else [key.rjust(_LANE_SIZE, b"\0") for key in keys])
-    if len(text) != count * _LANE_SIZE or not text.isascii():
+    sizes = set(map(len, keys))
+    longest = max(sizes, default=0)
+    lane_size = _LANE_SIZES[longest > _LANE_SIZES[0]]
+    # A hash is that of what follows leading zeros.
+    text = b"".join(keys if sizes == {lane_size} else [key.rjust(lane_size, b"\0") for key in keys])
+    if longest > lane_size or not text.isascii():
         return _mixed_hashes(topics, keys)
     number = int.from_bytes(text)
-    for shift, mask, power in _STEPS:
+    for shift, mask, power in _STEPS[lane_size]:
         number = (number >> shift & mask) * power + (number & mask)
-    lanes = array("I", number.to_bytes(count * _LANE_SIZE))[_LANE_SIZE // 4 - 1 :: _LANE_SIZE // 4]
+    lanes = array("I", number.to_bytes(count * lane_size))[lane_size // 4 - 1 :: lane_size // 4]
     if sys.byteorder == "little":
         lanes.byteswap()
     by_topic = {topic: _topic_hash(topic) for topic in set(topics)}
     powers = _POWERS
-    if are_alike and len(by_topic) == 1:
-        prefix = by_topic[topics[0]] * powers[_LANE_SIZE]
+    if len(sizes) == 1 and len(by_topic) == 1:
+        prefix = by_topic[topics[0]] * powers[longest]
         return [
             hashed if (hashed := prefix + lane & 0xFFFFFFFF) < 0x80000000 else -hashed & 0x7FFFFFFF for lane in lanes
         ]
@@ -104,9 +117,9 @@ def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
 
 def _mixed_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
     """Returns the same where some keys are too long for a lane, or are not of ASCII."""
-    found = key_hashes(topics, [key if len(key) <= _LANE_SIZE and key.isascii() else b"" for key in keys])
+    found = key_hashes(topics, [key if len(key) <= _LANE_SIZES[-1] and key.isascii() else b"" for key in keys])
     for at, key in enumerate(keys):
-        if len(key) > _LANE_SIZE or not key.isascii():
+        if len(key) > _LANE_SIZES[-1] or not key.isascii():
             found[at] = key_hash(topics[at], key)
     return found
 
