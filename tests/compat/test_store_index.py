@@ -9,7 +9,7 @@ import pytest
 
 from kerolox.runtime.clock import SystemClock
 from kerolox.runtime.files import RealDisk
-from kerolox.store.keys.index_file import IndexShape
+from kerolox.store.keys.index_layout import IndexShape
 from kerolox.store.keys.key_index import KeyIndex, tag_key
 from tests.apache import SERVER_VERSIONS, VERSIONS
 from tests.apache.processes import run_java

@@ -8,7 +8,7 @@ import pytest
 
 from kerolox.message import record
 from kerolox.store import checkpoint
-from kerolox.store.keys import index_file
+from kerolox.store.keys import index_layout
 from kerolox.store.queue import consume_queue
 
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "store.md").read_text()
@@ -16,7 +16,7 @@ FORMATS = {"int32": "i", "int64": "q", "bytes8": "8s"}
 DRAWN = {
     "A record": record._HEADS[0],
     "An entry": consume_queue.ENTRY,
-    "The key index": index_file.HEADER,
+    "The key index": index_layout.HEADER,
     "The checkpoint": checkpoint._FIELDS,
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import Disk, RealDisk
-from kerolox.store.keys.index_file import IndexShape
+from kerolox.store.keys.index_layout import IndexShape
 from kerolox.store.keys.key_index import KeyIndex
 
 TOPIC = "orders"

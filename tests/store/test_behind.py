@@ -9,7 +9,7 @@ import pytest
 from kerolox.runtime.clock import ManualClock
 from kerolox.store.checkpoint import Checkpoint
 from kerolox.store.errors import StoreFull, StoreReadOnly
-from kerolox.store.keys.index_file import HEADER, IndexHeader
+from kerolox.store.keys.index_layout import HEADER, IndexHeader
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk, Stopped
 from tests.store.stores import (

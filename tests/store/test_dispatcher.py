@@ -17,7 +17,7 @@ from kerolox.store.arrivals import Arrivals
 from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, diversion
 from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.drafts import Drafts
-from kerolox.store.keys.index_file import ENTRY, IndexShape
+from kerolox.store.keys.index_layout import ENTRY, IndexShape
 from kerolox.store.keys.key_index import KeyIndex
 from kerolox.store.log.commit_log import Appended, CommitLog, Draft
 from kerolox.store.log.scan import Damage

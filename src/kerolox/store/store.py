@@ -27,7 +27,7 @@ from kerolox.store.damages import Damages
 from kerolox.store.delay.delays import parse_levels
 from kerolox.store.dispatcher import Dispatcher
 from kerolox.store.errors import NotStorable, StoreBusy, StoreError, StoreFull, StoreReadOnly, SyncFailed
-from kerolox.store.keys.index_file import IndexShape
+from kerolox.store.keys.index_layout import IndexShape
 from kerolox.store.keys.key_index import KeyIndex
 from kerolox.store.lock import Lock, take_lock
 from kerolox.store.log.cold import ColdReads

@@ -17,7 +17,7 @@ from kerolox.runtime.service import Supervisor
 from kerolox.store.checking.check import check
 from kerolox.store.checking.report import COMPLAINTS_MAX, Report
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.keys.index_file import ENTRY, HEADER, IndexShape
+from kerolox.store.keys.index_layout import ENTRY, HEADER, IndexShape
 from kerolox.store.log.commit_log import Draft
 from kerolox.store.queue.consume_queue import ENTRY_SIZE
 from kerolox.store.store import Store

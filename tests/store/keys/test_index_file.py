@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kerolox.store.errors import StoreDamaged, SyncFailed
-from kerolox.store.keys.index_file import ENTRY, HEADER, SLOT, IndexFile, IndexHeader, IndexShape, WrongShape
+from kerolox.store.keys.index_file import IndexFile, WrongShape
+from kerolox.store.keys.index_layout import ENTRY, HEADER, SLOT, IndexHeader, IndexShape
 from tests.store.fragile_disk import FragileDisk
 from tests.store.index_cases import BEGIN
 

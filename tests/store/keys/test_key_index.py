@@ -12,7 +12,8 @@ import pytest
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import RealDisk
 from kerolox.store.errors import SyncFailed
-from kerolox.store.keys.index_file import ENTRY, HEADER, IndexFile, IndexShape, WrongShape
+from kerolox.store.keys.index_file import IndexFile, WrongShape
+from kerolox.store.keys.index_layout import ENTRY, HEADER, IndexShape
 from kerolox.store.keys.key_index import Keyed, KeyIndex
 from tests.store.disks import Stopped
 from tests.store.fragile_disk import FragileDisk

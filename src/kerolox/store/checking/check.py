@@ -11,7 +11,7 @@ from kerolox.store.checking.report import Meter, Progress, Report
 from kerolox.store.checking.tables import CheckpointCheck, TableCheck
 from kerolox.store.checking.timer import TimerCheck
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.keys.index_file import IndexShape
+from kerolox.store.keys.index_layout import IndexShape
 from kerolox.store.log.scan import Scan
 from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.timer.wheel import SLOTS

@@ -10,7 +10,7 @@ from kerolox.message.properties import find
 from kerolox.message.tags import key_hash
 from kerolox.runtime.files import Disk, File
 from kerolox.store.checking.report import Meter, Report
-from kerolox.store.keys.index_file import ENTRY, HEADER, SLOT, IndexHeader, IndexShape
+from kerolox.store.keys.index_layout import ENTRY, HEADER, SLOT, IndexHeader, IndexShape
 
 _NAME_DIGITS = 17
 _READ_ENTRIES = 16384

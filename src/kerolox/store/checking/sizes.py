@@ -7,7 +7,7 @@ from pathlib import Path
 from kerolox.runtime.files import Disk, File
 from kerolox.store.checking.read_only import ReadOnlyDisk
 from kerolox.store.configuration import StoreConfig
-from kerolox.store.keys.index_file import ENTRY, HEADER, SLOT, IndexHeader, IndexShape
+from kerolox.store.keys.index_layout import ENTRY, HEADER, SLOT, IndexHeader, IndexShape
 from kerolox.store.queue.consume_queue import ENTRY_SIZE
 
 _LONG = struct.Struct(">q")

@@ -1,29 +1,18 @@
-"""One file of the key index: a hash table on disk, from the hash of a key to where its messages lie.
+"""One file of the key index: a hash table on disk, from the hash of a key to where its messages lie."""
 
-header    int64  time of the first entry        int64  time of the last
-          int64  its physical offset            int64  its physical offset
-          int32  slots in use                   int32  number of the next entry; the first is 1
-slots     int32  number of the newest entry whose hash falls here; 0 if none does
-entries   int32  hash of `topic#key`            int64  physical offset
-          int32  seconds after the first entry  int32  number of the next older entry of this slot
-"""
-
-import struct
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Self
 
 from kerolox.runtime.files import Disk, File
 from kerolox.store.errors import StoreDamaged, SyncFailed
+from kerolox.store.keys.index_layout import ENTRY, HEADER, SLOT, IndexHeader, IndexShape
 from kerolox.store.log.syncing import sync_directory, sync_file
 
-HEADER = struct.Struct(">qqqqii")
-SLOT = struct.Struct(">i")
-ENTRY = struct.Struct(">iqii")
 _pack_entry = ENTRY.pack
 
 _SECONDS_MAX = 2**31 - 1
@@ -35,46 +24,6 @@ _BLOCK_ENTRIES = 4096 // ENTRY.size
 _SCAN_ENTRIES = 65536
 # Whoever follows a chain can let others have their turn after so many.
 _WALK_ENTRIES = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class IndexShape:
-    """How many slots and entries a file has (maxHashSlotNum, maxIndexNum); entry 0 is never used."""
-
-    slots: int = 5_000_000
-    entries: int = 20_000_000
-
-    @property
-    def entries_position(self) -> int:
-        return HEADER.size + self.slots * SLOT.size
-
-    @property
-    def file_size(self) -> int:
-        return self.entries_position + self.entries * ENTRY.size
-
-
-@dataclass(slots=True)
-class IndexHeader:
-    begin_timestamp: int = 0
-    end_timestamp: int = 0
-    begin_physical_offset: int = 0
-    end_physical_offset: int = 0
-    slots_used: int = 0
-    next_entry: int = 1
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        header = cls(*HEADER.unpack(data))
-        # A file that Java made and had no use for yet.
-        header.next_entry = header.next_entry or 1
-        return header
-
-    def encode(self) -> bytes:
-        return HEADER.pack(*astuple(self))
-
-    @property
-    def is_empty(self) -> bool:
-        return self.next_entry <= 1
 
 
 class WrongShape(StoreDamaged):

@@ -15,7 +15,8 @@ from kerolox.message.tags import key_hash, key_hashes
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
 from kerolox.store.errors import StoreDamaged, SyncFailed
-from kerolox.store.keys.index_file import ENTRY, HEADER, FileFlush, IndexFile, IndexHeader, IndexShape, WrongShape
+from kerolox.store.keys.index_file import FileFlush, IndexFile, WrongShape
+from kerolox.store.keys.index_layout import ENTRY, HEADER, IndexHeader, IndexShape
 
 log = logging.getLogger(__name__)
 
