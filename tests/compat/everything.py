@@ -8,6 +8,7 @@ What a file has shown is kept in artefacts/compat until it is run again, so that
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -20,6 +21,8 @@ PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 MARKED = "compat or slow"
 FOUND = ROOT / "artefacts" / "compat"
 _TIMEOUT_SECONDS = 900
+# As it stands over a test, a class, or for a whole file.
+_MARK = re.compile(rf"^\s*(?:@|pytestmark\b.*)pytest\.mark\.(?:{MARKED.replace(' or ', '|')})\b", re.MULTILINE)
 
 
 def compare(file: Path) -> bool:
@@ -40,9 +43,8 @@ def compare(file: Path) -> bool:
 
 def files_marked() -> list[Path]:
     """Returns the files with something that is run here."""
-    marks = [f"mark.{name}" for name in MARKED.split(" or ")]
     found = (ROOT / "tests").rglob("test_*.py")
-    return sorted(file for file in found if any(mark in file.read_text() for mark in marks))
+    return sorted(file for file in found if _MARK.search(file.read_text()))
 
 
 def main(names: list[str]) -> int:

@@ -8,7 +8,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_every_file_with_slow_tests_is_run() -> None:
-    slow = {file for file in ROOT.rglob("test_*.py") if "@pytest.mark.slow" in file.read_text()}
+    files = set(ROOT.rglob("test_*.py")) - {Path(__file__)}
+    slow = {file for file in files if "@pytest.mark.slow" in file.read_text()}
 
     assert slow - set(files_marked()) == set()
     assert ROOT / "examples" / "test_demo.py" in slow
+
+
+def test_a_file_that_only_speaks_of_slow_tests_is_not() -> None:
+    assert Path(__file__) not in files_marked()
