@@ -57,6 +57,8 @@ def decode(data: Buffer) -> list[Part]:
 
 def is_short(data: bytes, parts_max: int) -> bool:
     """Whether there are no more parts than that; what is no batch is short."""
+    if len(data) <= parts_max * PART_SIZE_MIN:
+        return True
     at, end = 0, len(data) - PART_SIZE_MIN
     for _ in range(parts_max):
         if at > end:
