@@ -234,6 +234,8 @@ async def test_a_directory_begun_by_ours_is_served_and_extended_by_java(
             await assert_serves(serving, contents)
             assert_finds(java, here)
             there = java.send("there", COUNT)
+            # What waits for a time that comes is delivered before anybody looks.
+            assert java.collect("reader", len(visible(there))) == visible(there)
             await serving.decided(here + there)
             snapshot = await serving.snapshot()
 
