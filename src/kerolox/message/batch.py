@@ -6,10 +6,10 @@ int32  flag
 """
 
 import struct
-import zlib
 from collections.abc import Iterable
 
 import msgspec
+from zlib_ng import zlib_ng
 
 from kerolox.message.errors import MessageIllegal, RecordError
 from kerolox.message.message import CRC_MASK, Message
@@ -73,7 +73,7 @@ def to_records(data: bytes, shared: Message) -> tuple[bytearray, tuple[int, ...]
     All but body, flag and properties is that of the `shared` message. RecordError where `decode` would.
     """
     head, magic, between, topic = shared_head(shared)
-    queue_id, crc32, pack = shared.queue_id, zlib.crc32, head.pack
+    queue_id, crc32, pack = shared.queue_id, zlib_ng.crc32, head.pack
     more = head.size + len(topic) - _HEAD.size
     pieces: list[bytes] = []
     starts: list[int] = []

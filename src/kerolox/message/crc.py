@@ -4,8 +4,9 @@
 """
 
 import struct
-import zlib
 from typing import Final
+
+from zlib_ng import zlib_ng
 
 from kerolox.message import names
 from kerolox.message.message import CRC_MASK
@@ -42,4 +43,4 @@ def is_intact(record: Buffer, at: int = 0) -> bool:
 
 def _digits(record: Buffer, at: int, end: int) -> bytes:
     covered = memoryview(record)[at : end - CRC_SIZE]
-    return f"{zlib.crc32(covered) & CRC_MASK:010d}"[::-1].encode()
+    return f"{zlib_ng.crc32(covered) & CRC_MASK:010d}"[::-1].encode()

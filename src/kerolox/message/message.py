@@ -1,8 +1,7 @@
 """A message in memory."""
 
-import zlib
-
 import msgspec
+from zlib_ng import zlib_ng
 
 from kerolox.message import ids, names, properties
 from kerolox.message.hosts import NOWHERE, Host
@@ -63,7 +62,7 @@ class Message(msgspec.Struct, gc=False, eq=False):
 
     @property
     def body_crc(self) -> int:
-        return zlib.crc32(self.body) & CRC_MASK
+        return zlib_ng.crc32(self.body) & CRC_MASK
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):

@@ -1,10 +1,10 @@
 """What a dispatcher wants to know of a record, read without making a message of it."""
 
 import struct
-import zlib
 from typing import Final
 
 import msgspec
+from zlib_ng import zlib_ng
 
 from kerolox.message import names
 from kerolox.message.message import CRC_MASK
@@ -82,7 +82,7 @@ def peek(buffer: Buffer, at: int = 0, *, check_crc: bool = False) -> Peek:
     body_start = at + head.size
     topic, topic_end = topic_and_end(buffer, at, size, magic, body_start, body_size)
     if check_crc:
-        found = zlib.crc32(buffer[body_start : body_start + body_size]) & CRC_MASK
+        found = zlib_ng.crc32(buffer[body_start : body_start + body_size]) & CRC_MASK
         if found != crc:
             raise wrong_crc(at, crc, found)
     properties = bytes(buffer[topic_end + 2 : at + size])
@@ -111,7 +111,7 @@ def peek_run(buffer: bytes, at: int, physical_offset: int, *, check_crc: bool = 
     """
     found: list[Peek] = []
     unpack, head_size = _HEADS[0].unpack_from, _HEADS[0].size
-    crc32, topic_of, note = zlib.crc32, _topics.get, found.append
+    crc32, topic_of, note = zlib_ng.crc32, _topics.get, found.append
     view, limit = memoryview(buffer), len(buffer)
     last, shift = limit - _RECORD_SIZE_MIN, physical_offset - at
     while at <= last:

@@ -14,9 +14,10 @@ properties (int16). How long the hosts are stands in sysFlag.
 
 import functools
 import struct
-import zlib
 from collections.abc import Iterable
 from typing import Final, TypeAlias
+
+from zlib_ng import zlib_ng
 
 from kerolox.message import sysflag
 from kerolox.message.errors import MessageIllegal, RecordError
@@ -72,7 +73,7 @@ def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
         packed = head.pack(
             head.size + body_size + len(topic) + 2 + properties_size,
             magic,
-            zlib.crc32(body) & CRC_MASK,
+            zlib_ng.crc32(body) & CRC_MASK,
             message.queue_id,
             message.flag,
             message.queue_offset,
@@ -105,7 +106,7 @@ def encode_runs(
     """
     magic, packed_topic = _packed_topic(topic)
     store_host_bit = (len(store_host) != IPV4_HOST_SIZE) << 1
-    crc32, short = zlib.crc32, _SHORT.pack
+    crc32, short = zlib_ng.crc32, _SHORT.pack
     runs: list[tuple[bytearray, tuple[int, ...]]] = []
     pieces: list[bytes] = []
     starts: list[int] = []
@@ -258,8 +259,8 @@ def decode(buffer: Buffer, at: int = 0, *, check_crc: bool = False) -> Message:
     body_start = at + head.size
     topic, topic_end = topic_and_end(buffer, at, size, magic, body_start, body_size)
     body = bytes(buffer[body_start : body_start + body_size])
-    if check_crc and zlib.crc32(body) & CRC_MASK != crc:
-        raise wrong_crc(at, crc, zlib.crc32(body) & CRC_MASK)
+    if check_crc and zlib_ng.crc32(body) & CRC_MASK != crc:
+        raise wrong_crc(at, crc, zlib_ng.crc32(body) & CRC_MASK)
     return Message(
         topic,
         body,

@@ -1,11 +1,11 @@
 """Reads ranges of a commit log: blocks of records that were verified, and what is damaged between them."""
 
-import zlib
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from zlib_ng import zlib_ng
 
 from kerolox.message.message import CRC_MASK
 from kerolox.message.peek import SECTOR_SIZE, Peek, is_torn
@@ -100,7 +100,7 @@ def _are_torn(data: bytes, records: Fields, offset: int) -> Mask:
 
 
 def _first_wrong_crc(data: bytes, records: Fields, count: int) -> int:
-    view, crc32 = memoryview(data), zlib.crc32
+    view, crc32 = memoryview(data), zlib_ng.crc32
     bounds = zip(records.body_starts[:count].tolist(), records.body_ends[:count].tolist(), strict=True)
     found = np.array([crc32(view[start:end]) for start, end in bounds], np.int64) & CRC_MASK
     return _first(found != records.heads["crc"][:count], count)

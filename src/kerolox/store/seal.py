@@ -9,10 +9,10 @@ int32   number of marks, and for each of them:  int64  from  int64  up to  int64
 """
 
 import struct
-import zlib
 from typing import Final, NamedTuple
 
 import msgspec
+from zlib_ng import zlib_ng
 
 from kerolox.store.log.segments import Segments
 
@@ -66,7 +66,7 @@ class Marks:
         if offset != mark.end:
             self.clear()
             return
-        mark.crc = zlib.crc32(data, mark.crc)
+        mark.crc = zlib_ng.crc32(data, mark.crc)
         mark.end += len(data)
         mark.records += records
 
@@ -91,7 +91,7 @@ class Seal(NamedTuple):
         fields = self.dispatched_offset, self.index_offset, self.entries, *self.timestamps, len(self.marks)
         packed = [_MARK.pack(mark.start, mark.end, mark.records, mark.crc) for mark in self.marks]
         data = b"".join([_HEAD.pack(_MAGIC, *fields), *packed])
-        return data + _CRC.pack(zlib.crc32(data))
+        return data + _CRC.pack(zlib_ng.crc32(data))
 
     def unbroken(self, segments: Segments, offset: int) -> list[Mark]:
         """Returns the marks of the files from `offset` on if all that is marked is as it was; reads all of it."""
@@ -109,7 +109,7 @@ def decode(data: bytes) -> Seal | None:
     end = _HEAD.size + count * _MARK.size
     if not 0 < count <= FILES_READ or len(data) < end + _CRC.size:
         return None
-    if _CRC.unpack_from(data, end)[0] != zlib.crc32(data[:end]):
+    if _CRC.unpack_from(data, end)[0] != zlib_ng.crc32(data[:end]):
         return None
     marks = [Mark(*fields) for fields in _MARK.iter_unpack(data[_HEAD.size : end])]
     log, queues, index = timestamps
@@ -122,6 +122,6 @@ def _crc(segments: Segments, mark: Mark) -> int:
         data = segments.read(at, min(_CHUNK_SIZE, mark.end - at))
         if not data:
             return -1
-        crc = zlib.crc32(data, crc)
+        crc = zlib_ng.crc32(data, crc)
         at += len(data)
     return crc
