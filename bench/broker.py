@@ -164,6 +164,7 @@ def _knows(port: int, requests: Ring) -> bool:
 @click.option("--polls", default=10_000, show_default=True, help="How many long polls wait.")
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this.")
 @click.option("--only", multiple=True, help="Only brokers with this in their name.")
+@click.option("--beside", multiple=True, type=Path, help="Also the broker of another working tree of Kerolox.")
 @click.option("--markdown", type=Path, help="Also write the tables to the broker's part of this page.")
 @click.option("--quick", is_flag=True, help="One short round: does it run? Not for figures.")
 def main(
@@ -174,6 +175,7 @@ def main(
     polls: int,
     parts: tuple[str, ...],
     only: tuple[str, ...],
+    beside: tuple[Path, ...],
     markdown: Path | None,
     quick: bool,
 ) -> None:
@@ -196,7 +198,7 @@ def main(
         def started(flush: str, starts: int) -> Iterator[tuple[BrokerRun, dict[str, list[float]]]]:
             with contextlib.ExitStack() as stack:
                 run = Run(generator, progress, rounds=starts, seconds=seconds, warm_up_rounds_max=2 if quick else 6)
-                contestants, namesrvs = brokers(flush, stack)
+                contestants, namesrvs = brokers(flush, stack, beside)
                 wanted = [each for each in contestants if not only or any(part in each.name for part in only)]
                 ready = run.start(wanted, stack)
                 run.rounds = rounds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.connections import connect
@@ -21,12 +22,19 @@ NEWEST_4 = f"Apache {SERVER_VERSIONS['4.9.8']}"
 _READY_SECONDS_MAX = 30.0
 
 
-def brokers(flush: str, held: contextlib.ExitStack) -> tuple[list[Contestant], dict[str, str]]:
-    """Returns Kerolox' broker and Java's of each version, and by their names the NameServers they register with."""
+def brokers(
+    flush: str, held: contextlib.ExitStack, trees: Sequence[Path] = ()
+) -> tuple[list[Contestant], dict[str, str]]:
+    """Returns Kerolox' broker and Java's of each version, and by their names the NameServers they register with.
+
+    Other working trees of Kerolox have a broker each, too.
+    """
     versions = [SERVER_VERSIONS[version] for version in VERSIONS]
-    names = [KEROLOX, *(f"Apache {version}" for version in versions)]
+    by_name = {f"{KEROLOX} of {tree.resolve().name}": tree.resolve() for tree in trees}
+    names = [KEROLOX, *by_name, *(f"Apache {version}" for version in versions)]
     namesrvs = {name: name_server(held) for name in names}
     contestants = [ours(namesrvs[KEROLOX], flush)]
+    contestants += [ours(namesrvs[name], flush, tree=tree, title=name) for name, tree in by_name.items()]
     for version in versions:
         name = f"Apache {version}"
         contestants.append(_java(name, version, namesrvs[name], flush))
@@ -100,14 +108,16 @@ def _settings(name: str, namesrv: str, home: Path, port: int, flush: str) -> dic
     }
 
 
-def ours(namesrv: str, flush: str, name: str = KEROLOX) -> Contestant:
-    """Returns Kerolox' broker, which registers under its name."""
+def ours(
+    namesrv: str, flush: str, name: str = KEROLOX, *, tree: Path | None = None, title: str = KEROLOX
+) -> Contestant:
+    """Returns Kerolox' broker, this one's or that of another tree, which registers under its name."""
 
     def command(home: Path, port: int) -> list[str]:
         settings = _settings(name, namesrv, home, port, flush)
-        return [*_python("kerolox.cli.broker", "broker"), str(write_properties(home / "broker.conf", settings))]
+        return [*_python("kerolox.cli.broker", "broker", tree), str(write_properties(home / "broker.conf", settings))]
 
-    return Contestant(KEROLOX, command, NEIGHBOURS)
+    return Contestant(title, command, NEIGHBOURS)
 
 
 def _java(name: str, version: str, namesrv: str, flush: str) -> Contestant:
@@ -127,7 +137,7 @@ def _java(name: str, version: str, namesrv: str, flush: str) -> Contestant:
     return Contestant(name, command, NEIGHBOURS)
 
 
-def _python(module: str, command: str) -> list[str]:
+def _python(module: str, command: str, tree: Path | None = None) -> list[str]:
     """Starts a command of ours with the Python that runs the benchmark, installed or not.
 
     Java has its classes compiled beforehand, and so has whoever installed ours.
@@ -136,6 +146,7 @@ def _python(module: str, command: str) -> list[str]:
         "env",
         "-u",
         "PYTHONDONTWRITEBYTECODE",
+        *([f"PYTHONPATH={tree / 'src'}"] if tree else []),
         sys.executable,
         "-c",
         f"from {module} import {command}; {command}()",

@@ -40,10 +40,6 @@ class Contestant:
     command: Callable[[Path, int], list[str]]
     neighbours: tuple[int, ...] = ()
 
-    @property
-    def is_java(self) -> bool:
-        return self.name != KEROLOX
-
 
 @dataclass(frozen=True, slots=True)
 class Server:
