@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,8 +21,10 @@ _PLACES_MAX = 100_000
 _Key = tuple[str, str, int]
 
 
-class _Place(NamedTuple):
+class _Place:
     """Where in the log a message began that was pulled, how much there was behind it, and when that was."""
+
+    __slots__ = ("millis", "physical_offset", "size")
 
     physical_offset: int
     size: int
@@ -43,10 +44,14 @@ class FallBehind:
     def pulled(self, topic: str, group: str, queue_id: int, physical_offset: int) -> None:
         """Notes where the last message lies that was pulled; -1 if the group has all there is."""
         key = topic, group, queue_id
-        if len(self._places) >= _PLACES_MAX and key not in self._places:
-            return
-        size = 0 if physical_offset < 0 else self._store.log.end_offset - physical_offset
-        self._places[key] = _Place(physical_offset, size, self._clock.millis())
+        place = self._places.get(key)
+        if place is None:
+            if len(self._places) >= _PLACES_MAX:
+                return
+            place = self._places[key] = _Place()
+        place.physical_offset = physical_offset
+        place.size = 0 if physical_offset < 0 else self._store.log.end_offset - physical_offset
+        place.millis = self._clock.millis()
 
     def size(self, topic: str, group: str, queue_id: int) -> int | None:
         """Returns how many bytes of the log the group had before it; None if it never pulled."""

@@ -41,7 +41,8 @@ class Selector:
     def of_request(self, group: str, topic: str, text: str | None, expression_type: str | None) -> Selection:
         """Returns the selection for a request that carries its own expression."""
         if is_tag_type(expression_type):
-            return self._by_tags(by_tags(text or "*"), group, topic)
+            selection = EVERYTHING if text == "*" else by_tags(text or "*")
+            return self._by_tags(selection, group, topic) if self._config.filter_support_retry else selection
         self._check_enabled(expression_type)
         try:
             expression = compiled(text or "", expression_type)

@@ -55,6 +55,11 @@ class Incoming(msgspec.Struct, Generic[Q], rename="camel", kw_only=True, gc=Fals
     origin: Any = msgspec.field(name=" origin", default=None)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it wants an answer, and in JSON."""
+        return self.serialization == JSON and not self.flag & ONEWAY_BIT
+
+    @property
     def connection(self) -> "Connection":
         """The connection it came on."""
         return self.origin  # type: ignore[no-any-return]
@@ -79,7 +84,16 @@ class Later(Generic[A]):
             self.request.origin.send(answer)
 
 
-Answering = Reply[A] | Later[A] | Awaitable[Reply[A]]
+class Written(Generic[A]):
+    """What a plain method returns that has written its answer itself, for a request that `is_plain`."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+
+Answering = Reply[A] | Later[A] | Written[A] | Awaitable[Reply[A]]
 
 
 def handles(
@@ -267,6 +281,8 @@ class Routes:
                 return None
             reply = route.method(request)
             if type(reply) is not Reply:
+                if type(reply) is Written:
+                    return reply.answer
                 if not isinstance(reply, Later):
                     _start(route, request, reply)
                 return None
@@ -289,7 +305,7 @@ class Routes:
 
 def _answers_in(hint: Any) -> set[Any]:
     """Returns the headers that a method may answer with, by what it says it returns."""
-    if typing.get_origin(hint) in (Reply, Later):
+    if typing.get_origin(hint) in (Reply, Later, Written):
         return set(typing.get_args(hint))
     return set().union(*map(_answers_in, typing.get_args(hint)))
 

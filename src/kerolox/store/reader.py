@@ -94,11 +94,13 @@ class Reader:
                     self.records,
                     queue,
                     queue_offset,
-                    bounds=bounds or self.bounds,
-                    count_max=count_max,
-                    bytes_max=bytes_max,
-                    matches=matches,
-                    wants=wants,
+                    low,
+                    high,
+                    bounds or self.bounds,
+                    count_max,
+                    bytes_max,
+                    matches,
+                    wants,
                 )
             finally:
                 self._files.brought = None

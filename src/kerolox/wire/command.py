@@ -151,7 +151,7 @@ def encode(
 _BEFORE_OPAQUE = b'{"code":0,"flag":1,"language":"JAVA","opaque":'
 _AFTER_OPAQUE = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % CURRENT_VERSION
 _PLAIN_ANSWER = _BEFORE_OPAQUE + b"%d" + _AFTER_OPAQUE
-_BEFORE_FIELDS, _AFTER_FIELDS = b'{"code":0,"extFields":{', b'},"flag":1,"language":"JAVA","opaque":%d' + _AFTER_OPAQUE
+_BEFORE_FIELDS, _AFTER_FIELDS = b'{"code":0,"extFields":{', b'},"flag":1,"language":"JAVA","opaque":%d'
 _WRITTEN_ANSWER = b'{"code":%d,"extFields":{%b},"flag":1,"language":"JAVA","opaque":%d%b' + _AFTER_OPAQUE
 _pack_prefix = PREFIX.pack
 
@@ -168,12 +168,13 @@ def plain_answer(opaque: int, body: bytes) -> bytes:
     return _pack_prefix(size, header_size) + header + body
 
 
-def answer_template(fields: bytes) -> bytes:
+def answer_template(fields: bytes, remark: bytes = b"") -> bytes:
     """Returns the JSON header of an answer of success, to be filled in with `%`, last the opaque.
 
-    The fields are written already, as a template too: `"msgId":"%b","queueId":"%d"`.
+    The fields are written already, as a template too: `"msgId":"%b","queueId":"%d"`. So is the remark, if there is one.
     """
-    return _BEFORE_FIELDS + fields + _AFTER_FIELDS
+    said = b',"remark":"%b"' % remark if remark else b""
+    return _BEFORE_FIELDS + fields + _AFTER_FIELDS + said + _AFTER_OPAQUE
 
 
 def written_answer(
@@ -181,9 +182,13 @@ def written_answer(
 ) -> Answer:
     """Returns an answer in JSON whose fields are written already."""
     said = b"" if remark is None else b',"remark":' + _encoder.encode(remark)
-    header = _WRITTEN_ANSWER % (code, fields, opaque, said)
+    return answer_in_parts(_WRITTEN_ANSWER % (code, fields, opaque, said), parts, sum(map(len, parts)))
+
+
+def answer_in_parts(header: bytes, parts: Sequence[bytes | memoryview], parts_size: int) -> Answer:
+    """Returns an answer whose JSON header is written already, and whose body comes in parts of so many bytes."""
     header_size = len(header)
-    size = 4 + header_size + sum(map(len, parts))
+    size = 4 + header_size + parts_size
     _check_size(size)
     return _assembled(_pack_prefix(size, header_size) + header, parts, size)
 

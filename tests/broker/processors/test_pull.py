@@ -3,17 +3,21 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kerolox.broker.errors import GroupNotFound, InvalidParameter, SubscriptionNotFound
-from kerolox.codes import ResponseCode
+from kerolox.broker.processors.pull import found_answer
+from kerolox.codes import RequestCode, ResponseCode
 from kerolox.errors import AnswerError, NoPermission, RemotingError, TopicNotFound
 from kerolox.message.record import decode_all
 from kerolox.remoting.client import Client
-from kerolox.store.queue.pull import PullBounds
+from kerolox.store.queue.pull import GetStatus, Got, PullBounds
+from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT, encode, encode_answer
 from kerolox.wire.headers.messages import Pulled
 from kerolox.wire.reply import Reply
 from tests.broker.brokers import BrokerFixture, greedy, pulling, unsent_size
-from tests.remoting.support import until
+from tests.remoting.support import Peer, until
 
 SUSPEND = 0x2 | 0x4
 
@@ -27,6 +31,36 @@ async def test_what_was_sent_is_pulled_as_it_lies_in_the_log(broker: BrokerFixtu
     assert [message.body for message in decode_all(reply.body, check_crc=True)] == [b"1", b"2"]
     pulled = reply.fields
     assert (pulled.next_begin_offset, pulled.min_offset, pulled.max_offset) == (3, 0, 3)
+
+
+@given(
+    opaque=st.integers(-(2**31), 2**31 - 1),
+    offsets=st.tuples(*[st.integers(-1, 2**63 - 1)] * 3),
+    runs=st.lists(st.binary(min_size=1, max_size=20_000), min_size=1, max_size=4),
+)
+def test_what_is_found_is_answered_as_its_header_would_be(
+    opaque: int, offsets: tuple[int, int, int], runs: list[bytes | memoryview]
+) -> None:
+    got = Got(GetStatus.FOUND, *offsets, runs, len(runs), sum(map(len, runs)))
+    next_offset, low, high = offsets
+    pulled = Pulled(suggest_which_broker_id=0, next_begin_offset=next_offset, min_offset=low, max_offset=high)
+
+    answer = found_answer(opaque, got)
+
+    assert answer == encode_answer(JSON, opaque, 0, "FOUND", pulled.ext(), b"", runs)
+
+
+async def test_a_binary_pull_and_a_oneway_one_are_answered_in_their_way(broker: BrokerFixture) -> None:
+    await broker.send("orders", b"one")
+    ext = pulling("orders", 0, 0).ext()
+    async with await Peer.to(broker.broker.address) as peer:
+        await peer.send(encode(JSON, code=RequestCode.PULL_MESSAGE, opaque=1, flag=ONEWAY_BIT, ext=ext))
+        await peer.send(encode(BINARY, code=RequestCode.PULL_MESSAGE, opaque=2, ext=ext))
+
+        answer = await peer.answer()
+
+    assert (answer.opaque, answer.serialization, answer.remark) == (2, BINARY, "FOUND")
+    assert [message.body for message in decode_all(answer.body)] == [b"one"]
 
 
 async def test_a_pull_at_the_end_of_a_queue_is_answered_by_the_next_message(broker: BrokerFixture) -> None:

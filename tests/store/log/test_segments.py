@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kerolox.runtime.files import RealDisk
 from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.log.segments import OpenFiles, Segments
 from tests.store.disks import SimulatedDisk
@@ -250,6 +251,24 @@ def test_cutting_leaves_zeros_in_a_sparse_file() -> None:
 
     assert made.starts == [0]
     assert made.read(0, SIZE) == b"x" * 10 + bytes(54)
+
+
+def test_a_file_that_was_shown_is_not_shown_any_more_when_it_is_gone(tmp_path: Path) -> None:
+    made = Segments(OpenFiles(RealDisk(), 10), tmp_path, SIZE)
+    for start in (0, 64, 128):
+        made.extend(start)
+        made.write(start, b"old" + bytes([start]) * 61)
+    held = made.view(70)
+    assert held is not None
+
+    made.delete_before(128)
+    assert (made.view(70), bytes(held[:4])) == (None, b"old\x40")
+    assert bytes((made.view(130) or b"")[:4]) == b"old\x80"
+    made.cut(128)
+    made.extend(128)
+    made.write(128, b"new")
+
+    assert bytes((made.view(130) or b"")[:4]) == b"new\0"
 
 
 def test_deleting_goes_by_whole_files_and_never_takes_the_last() -> None:

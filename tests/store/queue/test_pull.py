@@ -67,8 +67,10 @@ async def test_files_that_can_be_seen_give_what_others_do(tmp_path: Path, disk: 
             )
             if number % 40 == 0:
                 store.queues.flush()
+    for store in (seen, others):
+        put(store, *(draft_of_size(200 + 300 * (number % 5), "v") for number in range(600)))
 
-    for topic in "tu":
+    for topic in "tuv":
         for offset in range(0, 520, 3):
             for count, size in ((32, PULL_SIZE_MAX), (1, 1), (20, 12_345), (100, 40_000)):
                 got, expected = (

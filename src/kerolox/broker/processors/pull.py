@@ -22,13 +22,14 @@ from kerolox.broker.topics import TopicTable
 from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission, SystemBusy
 from kerolox.remoting.parking import WAIT_SECONDS_MAX, Parked, turn
-from kerolox.remoting.routes import Incoming, handles
+from kerolox.remoting.routes import Incoming, Written, handles
 from kerolox.runtime.lanes import Lane
 from kerolox.store.log.segments import Brought, NotInMemory
 from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, PullBounds
 from kerolox.store.store import Store
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.bodies.topics import Perm
+from kerolox.wire.command import Answer, answer_in_parts, answer_template
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
 
@@ -38,6 +39,12 @@ COMMIT_OFFSET_BIT, SUSPEND_BIT, SUBSCRIPTION_BIT, CLASS_FILTER_BIT = 0x1, 0x2, 0
 _READ = Perm.READ.value
 
 _NOTHING: Brought = {}
+
+# How most pulls are answered, to be filled in.
+_FOUND = GetStatus.FOUND
+_FOUND_HEADER = answer_template(h.PULLED_FIELDS, b"FOUND")
+
+Pulling = Reply[h.Pulled] | Written[h.Pulled] | Awaitable[Reply[h.Pulled]]
 
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -79,16 +86,16 @@ class PullProcessor:
         self._bulk = BulkPulls(store.config)
 
     @handles(h.PullMessage, lane="pull")
-    def pull(self, request: Incoming[h.PullMessage]) -> Reply[h.Pulled] | Awaitable[Reply[h.Pulled]]:
+    def pull(self, request: Incoming[h.PullMessage]) -> Pulling:
         return self._pull(request, self._lane)
 
     @handles(h.LitePullMessage, lane="litePull")
-    def lite_pull(self, request: Incoming[h.LitePullMessage]) -> Reply[h.Pulled] | Awaitable[Reply[h.Pulled]]:
+    def lite_pull(self, request: Incoming[h.LitePullMessage]) -> Pulling:
         if not self._config.lite_pull_message_enable:
             raise NoPermission(f"the broker[{self._config.broker_ip1}] for lite pull consumer is forbidden")
         return self._pull(request, self._lite_lane)
 
-    def _pull(self, request: Incoming[Any], lane: Lane) -> Reply[h.Pulled] | Awaitable[Reply[h.Pulled]]:
+    def _pull(self, request: Incoming[Any], lane: Lane) -> Pulling:
         header: h.PullMessage = request.header
         group = self._check(header)
         selection = self._select(header, group)
@@ -101,6 +108,8 @@ class PullProcessor:
             got = self._get(header, selection, header.queue_offset, bounds)
         except NotInMemory as missing:
             return self._pull_from_disk(request, selection, bounds, missing, lane)
+        if got.status is _FOUND and request.is_plain:
+            return Written(found_answer(request.opaque, got))
         reply = self._reply(header, got)
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             # It is looked for once more before it waits, and counts as one that found nothing.
@@ -128,13 +137,14 @@ class PullProcessor:
     def _check(self, header: h.PullMessage) -> SubscriptionGroupConfig:
         if not self._config.broker_permission & _READ:
             raise NoPermission(f"the broker[{self._config.broker_ip1}] pulling message is forbidden")
-        group = self._groups.find(header.consumer_group)
+        groups, topics = self._groups, self._topics
+        group = groups.groups.get(header.consumer_group) or groups.find(header.consumer_group)
         if not group.consume_enable:
             raise NoPermission(f"subscription group no permission, {header.consumer_group}")
-        topic = self._topics.find(header.topic)
+        topic = topics.topics.get(header.topic) or topics.find(header.topic)
         if not topic.perm & _READ:
             raise NoPermission(f"the topic[{header.topic}] pulling message is forbidden")
-        if not self._groups.is_readable(header.consumer_group, header.topic):
+        if groups.forbidden and not groups.is_readable(header.consumer_group, header.topic):
             raise NoPermission(f"the consumer group[{header.consumer_group}] is forbidden for topic[{header.topic}]")
         if not 0 <= header.queue_id < topic.read_queue_nums:
             raise InvalidParameter(
@@ -255,3 +265,9 @@ class PullProcessor:
             max_offset=got.max_offset,
         )
         return Reply(pulled, code=code.value, remark=got.status.value, parts=got.runs)
+
+
+def found_answer(opaque: int, got: Got) -> Answer:
+    """Returns in JSON what `_reply` says of a pull that found something."""
+    header = _FOUND_HEADER % (MASTER_ID, got.next_offset, got.min_offset, got.max_offset, opaque)
+    return answer_in_parts(header, got.runs, got.size)

@@ -182,8 +182,10 @@ class CommitLog:
 
     def view(self, offset: int) -> tuple[memoryview | None, int, int]:
         """Returns the file that holds `offset`, where it begins, and up to where the log goes in it."""
-        start = self._segments.start_of(offset)
-        return self._segments.view(offset), start, min(self.end_offset, start + self._segments.segment_size)
+        segments = self._segments
+        size = segments.segment_size
+        start = offset - offset % size
+        return segments.view(offset), start, min(self.end_offset, start + size)
 
     def sync(self, start_offset: int, end_offset: int) -> None:
         """Makes a range survive a power cut; may block."""

@@ -135,6 +135,17 @@ class Records:
         if missing:
             raise NotInMemory(missing)
 
+    def run(self, start: int, end: int) -> Run | None:
+        """Returns what lies between two offsets without a copy; None if it may not be in memory, and in one file."""
+        log = self._log
+        if self.damages or start < log.appended_from or start < log.end_offset - self.mapped_size:
+            return None
+        try:
+            view, base, limit = log.view(start)
+        except OSError as error:
+            raise _unreadable(start, error) from error
+        return None if view is None or end > limit else view[start - base : end - base]
+
     def gather_all(self, starts: Sequence[int], sizes: Sequence[int]) -> list[Run] | None:
         """Returns the records of queue entries in few pieces; None if not all are there, and in one file."""
         first, last, last_size = starts[0], starts[-1], sizes[-1]
@@ -206,7 +217,7 @@ class Records:
         try:
             return log.view(physical_offset)
         except OSError as error:
-            raise StoreError(f"the commit log could not be read at {physical_offset}: {error}") from error
+            raise _unreadable(physical_offset, error) from error
 
     def _span(self, places: Sequence[tuple[int, int]], first: int) -> tuple[int, int]:
         """Returns up to where, and up to which place, it is worth reading at once from the first on."""
@@ -267,7 +278,11 @@ class Records:
         try:
             return self._log.read(physical_offset, size)
         except OSError as error:
-            raise StoreError(f"the commit log could not be read at {physical_offset}: {error}") from error
+            raise _unreadable(physical_offset, error) from error
+
+
+def _unreadable(physical_offset: int, error: OSError) -> StoreError:
+    return StoreError(f"the commit log could not be read at {physical_offset}: {error}")
 
 
 def _are_records(view: memoryview, base: int, starts: Sequence[int], sizes: Sequence[int]) -> bool:

@@ -154,6 +154,9 @@ class Segments:
         self._unsynced: tuple[Path, ...] = ()
         # The next file, while it is being made.
         self._preparation: Preparation | None = None
+        # The file that was shown last, and where it begins: mostly it is the one that is asked for next.
+        self._shown: memoryview | None = None
+        self._shown_start = 0
 
     def load(self) -> None:
         """Finds the files that are there; StoreDamaged if one has another size, or one is missing in between."""
@@ -213,9 +216,13 @@ class Segments:
 
     def view(self, offset: int) -> memoryview | None:
         """Returns the whole file that holds `offset`, to be read only; None if there is none, or it cannot be had."""
+        if self._shown is not None and 0 <= offset - self._shown_start < self.segment_size:
+            return self._shown
         if not self.first_offset <= offset < self.end_offset:
             return None
-        return self._files.get(self._path(self.start_of(offset))).view()
+        start = self.start_of(offset)
+        self._shown, self._shown_start = self._files.get(self._path(start)).view(), start
+        return self._shown
 
     def view_at_once(self, offset: int, size: int) -> memoryview | None:
         """Returns the file that holds `offset` if these bytes of it were brought to memory for whoever reads now.
@@ -359,6 +366,7 @@ class Segments:
             return None
         path = self._path(self._starts[0])
         del self._paths[self._starts.pop(0)]
+        self._shown = None
         self._files.forget(path)
         return Removal(self._disk, path)
 
@@ -373,6 +381,7 @@ class Segments:
             self._files.forget(self._path(start))
         self._starts.clear()
         self._paths.clear()
+        self._shown = None
 
     def path_of(self, offset: int) -> Path:
         return self._path(self.start_of(offset))
@@ -386,6 +395,7 @@ class Segments:
     def _remove(self, start: int) -> None:
         path = self._path(start)
         del self._paths[start]
+        self._shown = None
         self._files.forget(path)
         self._disk.remove(path)
         self._disk.sync(self.directory)

@@ -109,20 +109,25 @@ def pull(
     records: Records,
     queue: ConsumeQueue,
     queue_offset: int,
-    *,
+    low: int,
+    high: int,
     bounds: PullBounds,
     count_max: int,
     bytes_max: int,
     matches: Matches | None,
     wants: Wants | None,
 ) -> Got:
-    """Returns records from `queue_offset` on, which must be one of the queue's; the first that is found always fits."""
-    low, high = queue.min_offset, queue.max_offset
-    bytes_max = max(_PULL_SIZE_MIN, min(bytes_max, PULL_SIZE_MAX))
-    in_memory = min(count_max, bounds.in_memory[0]), min(bytes_max, bounds.in_memory[1])
+    """Returns records from `queue_offset` on, which must be one of the queue's; the first that is found always fits.
+
+    The queue has its offsets from `low` to `high`.
+    """
+    if not _PULL_SIZE_MIN <= bytes_max <= PULL_SIZE_MAX:
+        bytes_max = max(_PULL_SIZE_MIN, min(bytes_max, PULL_SIZE_MAX))
+    most, most_bytes = bounds.in_memory
+    in_memory = min(count_max, most), min(bytes_max, most_bytes)
     on_disk_before = records.end_offset - bounds.memory_size
     if matches is None and wants is None:
-        got = _pull_plain(records, queue, queue_offset, low, high, *in_memory, on_disk_before)
+        got = _pull_plain(records, queue, queue_offset, low, high, in_memory, on_disk_before)
         if got is not None:
             return got
 
@@ -187,16 +192,26 @@ def _pull_plain(
     queue_offset: int,
     low: int,
     high: int,
-    count_max: int,
-    bytes_max: int,
+    bounds: tuple[int, int],
     on_disk_before: int,
 ) -> Got | None:
     """Returns what most pulls find: records in memory, all of them there and in one file; None if it is not so."""
-    count = min(count_max, high - queue_offset)
+    count, bytes_max = bounds
+    if count > high - queue_offset:
+        count = high - queue_offset
     data = _read(queue, queue_offset, count)
     if 0 < len(data) < count * ENTRY_SIZE:
         # The rest is in the next file, or in memory.
         data = b"".join(_blocks(queue, queue_offset, count, count))
+    if 1 < count <= _FEW and len(data) == count * ENTRY_SIZE:
+        # Most often they lie side by side, and of those in between no more is wanted than how long they are.
+        fields = _side_by_side(count).unpack(data)
+        first, last = fields[0], fields[-2]
+        end, size = last + fields[-1], sum(fields) - first - last
+        if end - first == size and 0 < size <= bytes_max and first >= on_disk_before:
+            run = records.run(first, end)
+            if run is not None:
+                return Got(GetStatus.FOUND, queue_offset + count, low, high, [run], count, size, False, last)
     starts, sizes = _columns(data)
     size = sum(sizes)
     if size > bytes_max:
@@ -219,13 +234,19 @@ def _columns(data: bytes) -> tuple[Sequence[int], Sequence[int]]:
         entries = list(ENTRY.iter_unpack(data))
         return [entry[0] for entry in entries], [entry[1] for entry in entries]
     fields = _few(count).unpack(data)
-    return fields[::3], fields[1::3]
+    return fields[::2], fields[1::2]
+
+
+@functools.cache
+def _side_by_side(count: int) -> struct.Struct:
+    """Returns what unpacks so many entries, two at least: the sizes of all, and where the first and last begin."""
+    return struct.Struct(">qi8x" + "8xi8x" * (count - 2) + "qi8x")
 
 
 @functools.cache
 def _few(count: int) -> struct.Struct:
-    """Returns what unpacks so many entries at once."""
-    return struct.Struct(">" + ENTRY.format.lstrip(">") * count)
+    """Returns what unpacks so many entries at once, without their tags codes."""
+    return struct.Struct(">" + "qi8x" * count)
 
 
 def _entries(queue: ConsumeQueue, queue_offset: int, count: int, step: int) -> Iterator[tuple[int, int, int]]:

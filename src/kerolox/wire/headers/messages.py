@@ -160,11 +160,12 @@ class Pulled(Header):
         # A broker that is nobody's proxy says no more.
         if (self.offset_delta, self.topic_sys_flag, self.group_sys_flag, self.forbidden_type) != _NONE_OF_THEM:
             return None
-        return _PULLED % (self.suggest_which_broker_id, self.next_begin_offset, self.min_offset, self.max_offset)
+        return PULLED_FIELDS % (self.suggest_which_broker_id, self.next_begin_offset, self.min_offset, self.max_offset)
 
 
 _NONE_OF_THEM = (None, None, None, None)
-_PULLED = b'"suggestWhichBrokerId":"%d","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d"'
+# In JSON, in the order in which they are declared.
+PULLED_FIELDS = b'"suggestWhichBrokerId":"%d","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d"'
 
 
 class PullMessage(Request[Pulled], code=RequestCode.PULL_MESSAGE, kw_only=True):
