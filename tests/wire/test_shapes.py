@@ -1,15 +1,19 @@
-"""Sections of binary headers that are like one that came before."""
+"""Requests with binary headers that are like one that came before."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerolox.errors import ProtocolError
 from kerolox.wire import binary, shapes
+from kerolox.wire.header import Request
+from kerolox.wire.headers import messages as h
+from kerolox.wire.shapes import Shapes
 
-FIELDS = {
+SENDING = {
     "a": "producers-of-orders",
     "b": "orders-of-today",
     "c": "TBW102",
@@ -18,64 +22,154 @@ FIELDS = {
     "f": "0",
     "g": "1700000000000",
     "h": "0",
+    "i": "UNIQ_KEY\x01A\x02",
+    "j": "0",
+    "k": "false",
+    "m": "false",
 }
-values = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
-sections = st.dictionaries(st.sampled_from("abcdefghijklmn"), values, min_size=1)
+PULLING = {
+    "consumerGroup": "consumers-of-orders",
+    "topic": "orders-of-today",
+    "queueId": "3",
+    "queueOffset": "1234",
+    "maxMsgNums": "32",
+    "sysFlag": "2",
+    "commitOffset": "0",
+    "suspendTimeoutMillis": "15000",
+    "subscription": "*",
+    "subVersion": "1700000000000",
+    "bname": "broker-a",
+}
+REQUESTS: list[tuple[type[Request[Any]], dict[str, str]]] = [
+    (h.SendMessageV2, SENDING),
+    (h.SendBatchMessage, SENDING),
+    (h.PullMessage, PULLING),
+]
+numbers = st.integers(-(2**65), 2**65).map(str) | st.integers(0, 20).map(str)
+values = numbers | st.sampled_from(["007", "00", "+1", " 1", "1_0", "１", "1.0", "1e3", "true", "é"])
 
 
-@pytest.fixture(autouse=True)
-def nothing_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "_shapes", {})
+def encoded(request: type[Request[Any]], fields: dict[str, str], opaque: int = 7, flag: int = 0) -> bytes:
+    return binary.encode(request.code, "JAVA", 493, opaque, flag, None, fields)
 
 
-def encoded(fields: dict[str, str]) -> bytes:
-    return binary.encode(310, "JAVA", 493, 7, 0, None, fields)
+def learn(known: Shapes, request: type[Request[Any]], header: bytes) -> None:
+    """Reads a header as a server does that has never seen one like it."""
+    _, language, version, _, _, _, fields = binary.decode(header)
+    known.learn(header, request.decode(fields), language, version)
 
 
-def decoded(header: bytes) -> dict[str, str] | None:
-    return binary.decode(header)[-1]
+def shapes_in(known: Shapes) -> list[Any]:
+    return [shape for variants in known._shapes.values() for shape in variants]
 
 
-@given(sections, sections)
-def test_what_was_learnt_of_one_changes_nothing_about_another(first: dict[str, str], more: dict[str, str]) -> None:
-    second = {name: more.get(name, value) for name, value in first.items()}
+@pytest.mark.parametrize(("request_type", "fields"), REQUESTS)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 11), values), max_size=3),
+    opaque=st.integers(-(2**31), 2**31 - 1),
+    flag=st.sampled_from([0, 1, 2]),
+)
+def test_what_is_known_says_what_the_decoder_would(
+    request_type: type[Request[Any]],
+    fields: dict[str, str],
+    changes: list[tuple[int, str]],
+    opaque: int,
+    flag: int,
+) -> None:
+    known = Shapes()
+    learn(known, request_type, encoded(request_type, fields))
+    names = list(fields)
+    changed = fields | {names[at % len(names)]: value for at, value in changes}
+    header = encoded(request_type, changed, opaque, flag)
 
-    for fields in (first, second, first):
-        assert decoded(encoded(fields)) == fields
+    found = known.read(header)
+
+    if found is not None:
+        code, language, version, opaque, flag, _, decoded = binary.decode(header)
+        assert found == (code, language, version, opaque, flag, request_type.decode(decoded))
 
 
-def test_a_section_with_other_values_of_the_usual_kind_is_known() -> None:
-    decoded(encoded(FIELDS | {"i": "UNIQ_KEY\x01A\x02"}))
-    other = FIELDS | {"e": "11", "g": "1800000000000", "i": "UNIQ_KEY\x01é\x02"}
-    header = encoded(other)
+@pytest.mark.parametrize(("request_type", "fields"), REQUESTS)
+@given(at=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400), more=st.binary(max_size=3))
+def test_a_header_with_bytes_that_are_wrong_is_read_as_the_decoder_does_or_not_at_all(
+    request_type: type[Request[Any]], fields: dict[str, str], at: int, byte: int, cut: int, more: bytes
+) -> None:
+    known = Shapes()
+    usual = encoded(request_type, fields)
+    learn(known, request_type, usual)
+    wrong = bytearray(usual)
+    wrong[at % len(wrong)] = byte
 
-    assert shapes.known_fields(header, 21, len(header)) == other
+    for header in (bytes(wrong), usual[:cut], usual + more):
+        try:
+            found = known.read(header)
+        except UnicodeError:
+            with pytest.raises(UnicodeError):
+                binary.decode(header)
+            continue
+        if found is not None:
+            code, language, version, opaque, flag, _, decoded = binary.decode(header)
+            assert found == (code, language, version, opaque, flag, request_type.decode(decoded))
 
 
-@pytest.mark.parametrize("size", [0, -1, 1000, 2**31 - 1])
-def test_a_size_that_lies_is_refused_as_in_a_section_that_is_not_known(size: int) -> None:
-    header = encoded(FIELDS)
-    decoded(header)
-    at = header.index(b"\0\1g") + 3
-    wrong = header[:at] + size.to_bytes(4, signed=True) + header[at + 4 :]
+@pytest.mark.parametrize(
+    ("request_type", "fields", "change"),
+    [
+        (h.SendMessageV2, SENDING, {"e": "5", "g": "1800000000000", "i": "UNIQ_KEY\x01é\x02"}),
+        (h.SendBatchMessage, SENDING, {"e": "0", "i": "x" * 30_000}),
+        (h.SendMessageV2, SENDING | {"a": "p", "b": "t"}, {"e": "0", "g": "1800000000000"}),
+        (h.PullMessage, PULLING, {"queueId": "0", "queueOffset": "9876", "commitOffset": "9"}),
+        (h.PullMessage, PULLING | {"consumerGroup": "c", "topic": "t"}, {"queueId": "0", "queueOffset": "9876"}),
+    ],
+)
+def test_a_request_with_other_values_of_the_usual_kind_is_known(
+    request_type: type[Request[Any]], fields: dict[str, str], change: dict[str, str]
+) -> None:
+    known = Shapes()
+    learn(known, request_type, encoded(request_type, fields))
 
-    with pytest.raises(ProtocolError):
-        decoded(wrong)
+    found = known.read(encoded(request_type, fields | change))
+
+    assert found is not None
+    assert found[-1] == request_type.decode(fields | change)
+
+
+def test_requests_that_differ_only_in_how_many_digits_a_number_has_are_all_known() -> None:
+    known = Shapes()
+    requests = [encoded(h.SendMessageV2, SENDING | {"e": queue_id}) for queue_id in ("1", "12", "123")]
+    for header in requests:
+        learn(known, h.SendMessageV2, header)
+
+    assert all(known.read(header) for header in requests)
+
+
+def test_a_request_with_a_signature_is_not_learnt() -> None:
+    """It would be another one each time."""
+    known = Shapes()
+
+    learn(known, h.SendMessageV2, encoded(h.SendMessageV2, SENDING | {"Signature": "abc"}))
+
+    assert not shapes_in(known)
 
 
 def test_neither_long_fields_nor_what_varies_is_remembered() -> None:
-    decoded(encoded(FIELDS | {"a": "x" * 10_000}))
-    assert not shapes._shapes
+    known = Shapes()
+    learn(known, h.SendMessageV2, encoded(h.SendMessageV2, SENDING | {"a": "x" * 10_000}))
+    assert not shapes_in(known)
 
-    decoded(encoded(FIELDS | {"i": "x" * 1_000_000}))
-    (shape,) = shapes._shapes.values()
-    assert sum(map(len, shape.blocks)) + sum(map(len, shape.fields.values())) < 5_000
+    learn(known, h.SendMessageV2, encoded(h.SendMessageV2, SENDING | {"i": "x" * 1_000_000}))
+    (shape,) = shapes_in(known)
+    assert sum(map(len, shape.constants)) + len(str(shape.request)) < 5_000
 
 
 def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "_SHAPES_MAX", 10)
+    monkeypatch.setattr(shapes, "_KEYS_MAX", 10)
+    known = Shapes()
     for number in range(100):
-        fields = FIELDS | {"a": f"producers-{number}"}
-        assert decoded(encoded(fields)) == fields
+        for unit_mode in range(20):
+            fields = SENDING | {"a": "p" * (1 + number % 30), "b": f"{number}", "j": str(unit_mode)}
+            learn(known, h.SendMessageV2, encoded(h.SendMessageV2, fields))
 
-    assert len(shapes._shapes) <= 10
+    assert len(known._shapes) <= 10
+    assert len(shapes_in(known)) <= 80
+    assert len(known._key_sizes) <= 8

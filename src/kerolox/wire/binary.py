@@ -11,7 +11,6 @@ import struct
 
 from kerolox.codes import Language, RequestCode
 from kerolox.errors import ProtocolError
-from kerolox.wire.shapes import known_fields, learn
 
 _FIXED = struct.Struct(">hBhiii")
 _INT = struct.Struct(">i")
@@ -50,29 +49,19 @@ def decode(header: bytes) -> BinaryHeader:
 
 def _decode_fields(header: bytes, start: int, end: int) -> dict[str, str]:
     """Returns the fields of a section; what lacks a name or a value is left out."""
-    known = known_fields(header, start, end)
-    if known is not None:
-        return known
     fields: dict[str, str] = {}
     unpack, letters, at = _LETTER.unpack_from, _letters, start
     # Cutting text is cheaper than decoding each value, and says the same of one that is ASCII.
     text = header.decode("latin-1")
-    spans: list[tuple[str, int, int]] = []
     while end - at >= 7:
         key_size, letter, value_size = unpack(header, at)
         stop = at + 7 + value_size
         if key_size != 1 or value_size <= 0 or stop > end or letter not in letters:
             break
         value = text[at + 7 : stop]
-        name = letters[letter]
-        fields[name] = value if value.isascii() else header[at + 7 : stop].decode()
-        spans.append((name, at + 7, stop))
+        fields[letters[letter]] = value if value.isascii() else header[at + 7 : stop].decode()
         at = stop
-    if at < end:
-        return _decode_rest(header, text, at, end, fields)
-    if len(fields) == len(spans):
-        learn(header, start, end, spans, fields)
-    return fields
+    return _decode_rest(header, text, at, end, fields) if at < end else fields
 
 
 def _cut(header: bytes, text: str, start: int, end: int) -> str:
