@@ -1,5 +1,8 @@
 """`kerolox` alone: its list of commands, and what shells complete."""
 
+from collections.abc import Iterator
+
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -7,13 +10,27 @@ from kerolox.cli.admin.tool import mqadmin
 from kerolox.cli.app import main
 
 
-def test_no_description_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+    """Yields every command by the words that call it."""
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            member = command.get_command(context, name)
+            assert member is not None
+            yield from commands(member, *path, name)
+
+
+@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
+def test_no_help_is_cut_on_a_narrow_terminal(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
-    listed = CliRunner().invoke(main, ["--help"], prog_name="kerolox").stdout
+    asked = CliRunner().invoke(main, [*path, "--help"], prog_name="kerolox")
 
-    assert "..." not in listed.partition("Commands:")[2]
-    assert all(len(line) <= 80 for line in listed.splitlines())
+    assert asked.exit_code == 0
+    assert "…" not in asked.stdout
+    assert "..." not in asked.stdout.partition("Commands:")[2]
+    assert [line for line in asked.stdout.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize(

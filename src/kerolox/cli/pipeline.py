@@ -45,7 +45,7 @@ def pipeline() -> None:
     """Run pipelines over topics on Spark: declared in a file, or ready-made."""
 
 
-@pipeline.command()
+@pipeline.command(short_help="Run the pipeline that FILE declares, until it is done or stopped.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-n", "--namesrv", "name_server", envvar="NAMESRV_ADDR", help="NameServers; wins over the file's.")
 @click.option("--set", "variables", multiple=True, metavar="NAME=VALUE", help="What ${NAME} stands for in the file.")
@@ -65,7 +65,8 @@ def run(
 
     \b
     kerolox pipeline run orders.toml
-    kerolox pipeline run orders.toml --master spark://host:7077 --conf spark.executor.memory=2g
+    kerolox pipeline run orders.toml --master spark://host:7077 \\
+        --conf spark.executor.memory=2g
     """
     if file.suffix in _module("declarative").SUFFIXES:
         source = click.get_current_context().get_parameter_source
@@ -120,7 +121,10 @@ def _command(name: str, module_name: str, function_name: str, options_name: str)
         click.Option(["--name", "run_name"], help="Another name, under which its progress is shown."),
         click.Option(["--json", "is_json"], is_flag=True, help="Print the result as JSON, a row to a line."),
     ]
-    command = click.Command(name, params=parameters, callback=callback, help=module.__doc__)
+    told = module.__doc__
+    # Else the list of commands would show only as much as fits into one line.
+    whole = told.partition("\n")[0]
+    command = click.Command(name, params=parameters, callback=callback, help=told, short_help=whole)
     for option in reversed(_SPARK_OPTIONS):
         command = option(command)
     return command

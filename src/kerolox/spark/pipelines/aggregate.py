@@ -6,9 +6,11 @@ its key is the begin of the window. Messages that are no JSON of the schema, or 
 counted as bad, and go to a topic of their own with --bad-to, with the reason as property VALUE_ERROR.
 
 \b
-kerolox pipeline aggregate --topic orders --value-schema 'time TIMESTAMP, customer INT, price DOUBLE' \\
+kerolox pipeline aggregate --topic orders \\
+    --value-schema 'time TIMESTAMP, customer INT, price DOUBLE' \\
     --time value.time --window '1 minute' --by 'value.customer AS customer' \\
-    --sum 'count(*) AS orders' --sum 'sum(value.price) AS price' --to sums --checkpoint state
+    --sum 'count(*) AS orders' --sum 'sum(value.price) AS price' \\
+    --to sums --checkpoint state
 """
 
 from dataclasses import dataclass

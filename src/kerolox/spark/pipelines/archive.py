@@ -6,7 +6,8 @@ as it goes.
 
 \b
 kerolox pipeline archive --topic orders --output archive
-kerolox pipeline archive --pattern 'shop_.*' --output s3a://bucket/archive --trigger '1 minute'
+kerolox pipeline archive --pattern 'shop_.*' --trigger '1 minute' \\
+    --output s3a://bucket/archive
 """
 
 from dataclasses import dataclass

@@ -7,7 +7,8 @@ what it has handled more than once (both by traces). Where there are no traces, 
 
 \b
 kerolox pipeline audit --since 2026-01-31T00:00:00 --until 2026-02-01T00:00:00
-kerolox pipeline audit --since 1769817600000 --topic orders --store /data/store
+kerolox pipeline audit --since 1769817600000 --topic orders \\
+    --store /data/store
 """
 
 from dataclasses import dataclass

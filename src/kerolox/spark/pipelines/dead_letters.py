@@ -7,7 +7,8 @@ are, and how many went back.
 
 \b
 kerolox pipeline dead-letters --output letters
-kerolox pipeline dead-letters --output letters --group billing --resend --where "tags = 'paid'"
+kerolox pipeline dead-letters --output letters --group billing \\
+    --resend --where "tags = 'paid'"
 """
 
 from dataclasses import dataclass

@@ -6,8 +6,10 @@ checkpoint, it goes on with the next one, and with what the archive has got sinc
 hour that was cut short are sent again with the same unique keys.
 
 \b
-kerolox pipeline replay --input archive --checkpoint replay.json --to orders_again --rate 1000
-kerolox pipeline replay --input archive --checkpoint r.json --topic orders --since 2026-01-31T00:00:00
+kerolox pipeline replay --input archive --checkpoint replay.json \\
+    --to orders_again --rate 1000
+kerolox pipeline replay --input archive --checkpoint replay.json \\
+    --topic orders --since 2026-01-31T00:00:00
 """
 
 import uuid

@@ -5,7 +5,8 @@ consumers those of handling a message; delay is the time between the two. All in
 
 \b
 kerolox pipeline trace
-kerolox pipeline trace --since 2026-01-31T12:00:00 --until 2026-01-31T13:00:00 --json
+kerolox pipeline trace --json \\
+    --since 2026-01-31T12:00:00 --until 2026-01-31T13:00:00
 """
 
 from dataclasses import dataclass
