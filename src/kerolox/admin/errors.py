@@ -1,9 +1,18 @@
 """What goes wrong on the side of an operator. Answers of servers are AnswerErrors, lost ones RemotingErrors."""
 
+import re
 from collections.abc import Mapping
 
 from kerolox.client.errors import ClientError
-from kerolox.errors import KeroloxError
+from kerolox.errors import KeroloxError, NoPermission
+
+# What nobody may do, or nobody now; and what was wrong with a user or a policy that was to be looked at or changed.
+# Java's brokers say it in the same words.
+_FOR_ALL = re.compile(
+    "forbidden|black list|cannot be changed|not allowed|"
+    "can not consume by broadcast|group no permission|are not run here|"
+    "^The (user|subject|acl|actions|decision|policy|policies|resource|source ip) |can not be (blank|null)"
+)
 
 
 class AdminError(ClientError):
@@ -36,3 +45,8 @@ class PartlyDone(AdminError):
         reasons = "; ".join(f"{server}: {error}" for server, error in self.failed.items())
         total = len(self.done) + len(self.failed)
         return f"{self.what} failed on {len(self.failed)} of {total} servers: {reasons}"
+
+
+def is_about_access(error: NoPermission) -> bool:
+    """Whether other keys might help: most of what a server will not do it does for nobody."""
+    return not _FOR_ALL.search(error.remark or "")

@@ -1,6 +1,7 @@
 """What a page says when something goes wrong: one sentence, and what to do about it."""
 
 from kerolox.admin import MessageNotFound, PartlyDone, UnknownBroker, UnknownCluster
+from kerolox.admin.errors import is_about_access
 from kerolox.client.errors import SendFailed
 from kerolox.errors import (
     CallTimeout,
@@ -51,6 +52,8 @@ def sentence(error: KeroloxError) -> str:
     """Returns what happened, and the remedy if there is a usual one."""
     told = " ".join(str(error).split())[:_SIZE_MAX]
     cause = _cause(error)
+    if isinstance(cause, NoPermission) and not is_about_access(cause):
+        return told
     remedy = next((remedy for kind, remedy in _REMEDIES if isinstance(cause, kind)), None)
     return f"{told}; {remedy}" if remedy else told
 

@@ -1,9 +1,8 @@
 """What an operator is told when something goes wrong: one sentence, and what to do about it."""
 
 import logging
-import re
 
-from kerolox.admin.errors import PartlyDone
+from kerolox.admin.errors import PartlyDone, is_about_access
 from kerolox.errors import (
     CallTimeout,
     ConnectFailed,
@@ -36,13 +35,6 @@ _REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
 )
 
 
-# What nobody may do, or nobody now: other keys would not help. Java's brokers say it in the same words.
-_FOR_ALL = re.compile(
-    "forbidden|black list|cannot be changed|not allowed|"
-    "can not consume by broadcast|group no permission|are not run here"
-)
-
-
 def sentence(error: KeroloxError) -> str:
     """Returns what happened, and the remedy if there is a usual one."""
     told = " ".join(str(error).split())
@@ -54,7 +46,7 @@ def sentence(error: KeroloxError) -> str:
             f"{told}; give the CA that signed the server's certificate with --tls-ca, and a name that is in it with -n"
         )
     while cause is not None:
-        if isinstance(cause, NoPermission) and _FOR_ALL.search(str(cause)):
+        if isinstance(cause, NoPermission) and not is_about_access(cause):
             return told
         for kind, remedy in _REMEDIES:
             if isinstance(cause, kind):
