@@ -1,8 +1,5 @@
 """How Sphinx renders these pages; `make docs` runs it."""
 
-from pygments.lexers.special import TextLexer
-from sphinx.application import Sphinx
-
 project = "Kerolox"
 author = "Kerolox"
 extensions = ["myst_parser"]
@@ -25,8 +22,3 @@ html_theme_options = {
 html_sidebars = {"**": ["about.html", "searchbox.html"]}
 html_show_copyright = False
 html_copy_source = False
-
-
-def setup(app: Sphinx) -> None:
-    # GitHub draws these; here their text is shown, since what draws them would have to be fetched.
-    app.add_lexer("mermaid", TextLexer)
