@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kerolox.broker import metrics as broker
+from kerolox.broker import metric_names as broker
 from kerolox.namesrv import metrics as namesrv
 from kerolox.runtime.exposition import PROCESS_METRICS, Metric
 
@@ -14,7 +14,8 @@ What brokers and NameServers tell Prometheus at `/metrics`, if they are [told to
 Names that begin with `rocketmq_` are those of RocketMQ 5.x, with its labels as far as they are listed; those that begin
 with `kerolox_` are ours. This page is made from the code by `python -m docs.generate`, and a test holds it to that.
 
-Nothing is counted for these metrics: what is counted anyway is read when somebody asks, at most once in a second.
+Where messages pass, nothing is counted for these metrics: what is counted anyway is read when somebody asks, at most
+once in a second. Ages and lags are looked up then, some hundred queues to a turn of the event loop.
 `metricsSeriesMax` topics (1,000 unless set), and as many pairs of topic and group, have series of their own: the first
 that came. All others share one, whose labels say `other`. `metricsLabel=zone:north` adds a label to each metric.
 

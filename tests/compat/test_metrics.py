@@ -2,7 +2,7 @@
 
 import pytest
 
-from kerolox.broker.metrics import METRICS
+from kerolox.broker.metric_names import METRICS
 from tests.apache.requirements import require_java
 from tests.golden import metrics
 from tests.golden.record_metrics import VERSION, recorded

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kerolox.broker import metrics as broker
+from kerolox.broker import metric_names as broker
 from kerolox.namesrv import metrics as namesrv
-from kerolox.runtime.exposition import PROCESS_METRICS
+from kerolox.runtime.exposition import PROCESS_METRICS, Kind
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "kerolox.json").read_text())
@@ -26,17 +26,23 @@ PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 EXPRESSIONS = [target["expr"] for panel in PANELS for target in panel["targets"]]
 
 
+def names(expression: str) -> list[str]:
+    return [name.removesuffix("_bucket") for name in _NAME.findall(expression)]
+
+
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_an_expression_names_a_metric_and_labels_that_there_are(expression: str) -> None:
-    (name,) = _NAME.findall(expression)
+    (name,) = names(expression)
     labels = set(_MATCHED.findall(expression))
     for group in _GROUPED.findall(expression):
         labels |= {label.strip() for label in group.split(",")}
 
     assert name in EXPORTED
-    assert labels <= set(EXPORTED[name].labels) | COMMON
+    is_histogram = EXPORTED[name].kind is Kind.HISTOGRAM
+    assert labels <= set(EXPORTED[name].labels) | COMMON | ({"le"} if is_histogram else set())
     assert expression.count("(") == expression.count(")")
-    assert ("rate(" in expression or "increase(" in expression) == name.endswith("_total")
+    assert ("rate(" in expression or "increase(" in expression) == (is_histogram or name.endswith("_total"))
+    assert ("histogram_quantile(" in expression) == (f"{name}_bucket{{" in expression) == is_histogram
 
 
 def test_legends_show_labels_that_expressions_keep() -> None:
@@ -49,7 +55,7 @@ def test_legends_show_labels_that_expressions_keep() -> None:
 
 
 def test_every_metric_is_shown() -> None:
-    assert {name for expression in EXPRESSIONS for name in _NAME.findall(expression)} == set(EXPORTED)
+    assert {name for expression in EXPRESSIONS for name in names(expression)} == set(EXPORTED)
 
 
 def test_variables_are_filled_from_a_metric_that_there_is() -> None:

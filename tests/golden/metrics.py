@@ -17,9 +17,10 @@ def load(version: str) -> dict[str, set[str]]:
 
 
 def names(page: str) -> dict[str, set[str]]:
-    """Returns the same of a page as a broker answers it; of histograms nothing."""
+    """Returns the same of a page as a broker answers it."""
     found: dict[str, set[str]] = {}
     for name, labels in re.findall(r"^(rocketmq_\w+)\{(.*)\} ", page, re.MULTILINE):
-        if not name.endswith(("_bucket", "_count", "_sum")):
-            found.setdefault(name, set()).update(set(re.findall(r'(\w+)="', labels)) - _LEFT_OUT)
+        if not name.endswith(("_count", "_sum")):
+            told = found.setdefault(name.removesuffix("_bucket"), set())
+            told.update(set(re.findall(r'(\w+)="', labels)) - _LEFT_OUT)
     return found

@@ -1,11 +1,13 @@
 """`python -m tests.golden.record_metrics`: has Java's broker at work, and keeps the names of its metrics."""
 
+import asyncio
 import time
 import urllib.request
 
+from kerolox.admin import AdminClient
 from kerolox.client import ConsumeFrom
 from kerolox.client.errors import SendFailed
-from kerolox.client.sync import Message, Producer, PushConsumer
+from kerolox.client.sync import Decision, Message, Producer, PushConsumer, SimpleConsumer, TransactionProducer
 from kerolox.errors import TopicNotFound
 from tests.apache import servers
 from tests.apache.processes import free_port
@@ -13,12 +15,19 @@ from tests.golden import metrics
 
 VERSION = "5.5.0"
 _PATIENCE_SECONDS = 120.0
-# Counted of consumers when they have pulled, and committed.
-_LAST = "rocketmq_consumer_lag_messages"
+# What is told last: when consumers have pulled and committed, timers were delivered, and what was popped came again.
+_LAST = {
+    "rocketmq_consumer_lag_messages",
+    "rocketmq_messages_out_total",
+    "rocketmq_timing_messages",
+    "rocketmq_timer_dequeue_total",
+    "rocketmq_pop_revive_retry_messages_total",
+    "rocketmq_rollback_messages_total",
+}
 
 
 def recorded() -> dict[str, set[str]]:
-    """Returns the labels of each metric of a broker that has stored, delayed and given out messages."""
+    """Returns the labels of each metric of a broker that has done a little of everything that it counts."""
     port = free_port()
     settings = {
         "metricsExporterType": "PROM",
@@ -33,6 +42,10 @@ def recorded() -> dict[str, set[str]]:
     ):
         _send(producer, Message("orders", b"now"))
         _send(producer, Message("orders", b"later", delay_seconds=60))
+        _send(producer, Message("orders", b"soon", delay_seconds=2))
+        asyncio.run(_make(namesrv.address))
+        _decide(namesrv.address)
+        _pop(namesrv.address)
         first = ConsumeFrom.FIRST_OFFSET
         with PushConsumer("packers", lambda _: None, topics="orders", consume_from=first, namesrv_addr=namesrv.address):
             return _told(f"http://127.0.0.1:{port}/metrics")
@@ -51,15 +64,41 @@ def _send(producer: Producer, message: Message) -> None:
             time.sleep(0.5)
 
 
+async def _make(namesrv: str) -> None:
+    async with AdminClient(namesrv_addr=namesrv, timeout_seconds=30) as admin:
+        await admin.topics.create("made")
+        await admin.groups.create("made")
+
+
+def _decide(namesrv: str) -> None:
+    with TransactionProducer(
+        "banks", lambda _: Decision.COMMIT, namesrv_addr=namesrv, send_timeout_seconds=30
+    ) as producer:
+        for decision in (Decision.COMMIT, Decision.ROLLBACK):
+            producer.send_in_transaction(Message("made", b"half"), lambda _, decided=decision: decided)
+
+
+def _pop(namesrv: str) -> None:
+    """Pops a message and has it come again."""
+    first = ConsumeFrom.FIRST_OFFSET
+    with SimpleConsumer("poppers", topics="orders", consume_from=first, namesrv_addr=namesrv) as simple:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not (taken := simple.receive(invisible_seconds=10, wait_seconds=5)):
+            if time.monotonic() > deadline:
+                raise TimeoutError("nothing was popped in time")
+        simple.ack(*taken[1:])
+        simple.change_invisible(taken[0], 10)
+
+
 def _told(url: str) -> dict[str, set[str]]:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         with urllib.request.urlopen(url, timeout=30) as answer:
             found = metrics.names(answer.read().decode())
-        if {_LAST, "rocketmq_messages_out_total", "rocketmq_timing_messages"} <= found.keys():
+        if found.keys() >= _LAST:
             return found
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{_LAST} was not told in time: {sorted(found)}")
+            raise TimeoutError(f"{_LAST - found.keys()} was not told in time: {sorted(found)}")
         time.sleep(0.5)
 
 

@@ -2,12 +2,13 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kerolox.runtime.exposition import OTHER, Family, Kind, Metric, Series, process
+from kerolox.runtime.exposition import Family, Kind, Metric, Series, Told, process
+from kerolox.runtime.tallies import OTHER
 
 SENT = Metric("sent_total", Kind.COUNTER, "What was sent.", ("topic",))
 
 
-def parsed(*families: Family) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def parsed(*families: Told) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Returns values by name and labels, as Prometheus' own parser reads them."""
     text = "".join(line for family in families for line in family.lines())
     return {

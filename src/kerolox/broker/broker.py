@@ -10,6 +10,7 @@ from kerolox.broker.falling import FallBehind
 from kerolox.broker.filter_data import ConsumerFilters
 from kerolox.broker.filter_servers import FilterServers
 from kerolox.broker.groups import GroupTable
+from kerolox.broker.lags import Lags
 from kerolox.broker.lanes import lanes
 from kerolox.broker.locks import QueueLocks
 from kerolox.broker.metrics import BrokerMetrics
@@ -170,9 +171,10 @@ class Broker:
             RegistrationProcessor(),
             lanes=admitted,
         )
+        lags = Lags(self.store.reader, self.topics, self.offsets, self.behind, self.pop, clock)
         self.metrics = BrokerMetrics(
-            *(settings, self.store, self.topics, self.groups, self.offsets, self.clients, self.statistics, self.timer),
-            *(admitted, clock, disk),
+            *(settings, self.store, self.topics, self.groups, self.clients, self.statistics, self.timer, self.pop),
+            *(self.transactions.counts, lags, admitted, clock, disk),
         )
         self.metrics_listener = settings.server.metrics_listener(self.metrics.gather)
         self._crowd = settings.server.crowd(clock, files_max=settings.store.open_files_max)

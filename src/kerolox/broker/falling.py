@@ -22,13 +22,15 @@ _Key = tuple[str, str, int]
 
 
 class _Place:
-    """Where in the log a message began that was pulled, how much there was behind it, and when that was."""
+    """Where in the log a message began that was pulled, how much there was behind it, when that was, and what is pulled next."""
 
-    __slots__ = ("millis", "physical_offset", "size")
+    __slots__ = ("millis", "next_offset", "physical_offset", "size")
 
     physical_offset: int
     size: int
     millis: int
+    # In its queue.
+    next_offset: int
 
 
 class FallBehind:
@@ -41,8 +43,8 @@ class FallBehind:
         self._clock = clock
         self._places: dict[_Key, _Place] = {}
 
-    def pulled(self, topic: str, group: str, queue_id: int, physical_offset: int) -> None:
-        """Notes where the last message lies that was pulled; -1 if the group has all there is."""
+    def pulled(self, topic: str, group: str, queue_id: int, physical_offset: int, next_offset: int) -> None:
+        """Notes where the last message lies that was pulled, -1 if the group has all there is, and what comes next."""
         key = topic, group, queue_id
         place = self._places.get(key)
         if place is None:
@@ -52,11 +54,17 @@ class FallBehind:
         place.physical_offset = physical_offset
         place.size = 0 if physical_offset < 0 else self._store.log.end_offset - physical_offset
         place.millis = self._clock.millis()
+        place.next_offset = next_offset
 
     def size(self, topic: str, group: str, queue_id: int) -> int | None:
         """Returns how many bytes of the log the group had before it; None if it never pulled."""
         place = self._places.get((topic, group, queue_id))
         return None if place is None else place.size
+
+    def next_offset(self, topic: str, group: str, queue_id: int) -> int | None:
+        """Returns up to where the group has pulled; None if it never did."""
+        place = self._places.get((topic, group, queue_id))
+        return None if place is None else place.next_offset
 
     def millis(self, topic: str, group: str, queue_id: int) -> int | None:
         """Returns how old the last message was when it was pulled; None if that is not known any more."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.creation import creation_times
 from kerolox.broker.errors import GroupNotFound, InvalidParameter
 from kerolox.broker.persistence import Kept, bump
 from kerolox.errors import SystemBusy
@@ -48,6 +49,8 @@ class GroupTable:
         # By group and topic, bits of what is forbidden.
         self.forbidden: dict[str, dict[str, int]] = {}
         self.data_version = DataVersion()
+        # How long it takes an operator to make or change one.
+        self.creation_times = creation_times()
 
     def load(self) -> None:
         loaded = self._json.load()

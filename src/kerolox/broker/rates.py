@@ -4,6 +4,8 @@ from bisect import bisect_right
 from collections import Counter, deque
 from typing import NamedTuple
 
+from kerolox.runtime.tallies import Histogram
+
 # The rates of the last 10, 60 and 600 seconds are told.
 _SPANS_SECONDS = (10, 60, 600)
 
@@ -26,6 +28,8 @@ _NAMES = (
 )
 # So many microseconds are told apart, and what took longer is not.
 _MICROS_MAX = 10_000_000
+# The milliseconds that a histogram tells apart; from 1 on they are those of Java's rocketmq_rpc_latency.
+_MILLIS = (0.05, 0.1, 0.25, 0.5, 1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
 # A millisecond, and what rounding may make of just less than one.
 FAST_SIZE = 1001
 
@@ -76,6 +80,8 @@ class Latencies:
         # By microseconds.
         self._told: Counter[int] = Counter()
         self._passed = 0
+        # Of all minutes before this one.
+        self._before = Histogram(_MILLIS)
 
     @property
     def requests(self) -> int:
@@ -92,8 +98,20 @@ class Latencies:
         self._told = Counter({micros: count for micros, count in enumerate(self.fast) if count})
         for tenths, count in self.slow.items():
             self._told[min(tenths * 100, _MICROS_MAX)] += count
+        self._before = self.histogram()
         self.fast[:] = [0] * FAST_SIZE
         self.slow.clear()
+
+    def histogram(self) -> Histogram:
+        """Returns how many milliseconds all requests took that there ever were."""
+        histogram = Histogram(_MILLIS)
+        histogram.merge(self._before)
+        for micros, count in enumerate(self.fast):
+            if count:
+                histogram.add(micros / 1000, count)
+        for tenths, count in self.slow.items():
+            histogram.add(tenths / 10, count)
+        return histogram
 
     @property
     def distribution(self) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.creation import creation_times
 from kerolox.broker.errors import InvalidParameter
 from kerolox.broker.persistence import Kept, bump
 from kerolox.broker.system_topics import (
@@ -40,6 +41,8 @@ class TopicTable:
         self.data_version = DataVersion()
         # The names of those it made for itself.
         self.system: frozenset[str] = frozenset()
+        # How long it takes an operator to make or change one.
+        self.creation_times = creation_times()
         # Told of every topic that was made or changed.
         self.on_change: Callable[[TopicConfig], None] = lambda topic: None
 

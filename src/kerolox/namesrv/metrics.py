@@ -5,7 +5,8 @@ from collections import Counter
 from kerolox.namesrv.configuration import NamesrvConfig
 from kerolox.namesrv.route_table import RouteTable
 from kerolox.remoting.server import Server
-from kerolox.runtime.exposition import OTHER, Family, Kind, Metric, Sample, Series
+from kerolox.runtime.exposition import Family, Kind, Metric, Sample, Series, Told
+from kerolox.runtime.tallies import OTHER
 
 BROKERS = Metric("kerolox_namesrv_brokers", Kind.GAUGE, "Brokers that are registered.", ("broker_cluster",))
 TOPICS = Metric("kerolox_namesrv_topics", Kind.GAUGE, "Topics that have a route.")
@@ -23,7 +24,7 @@ class NameServerMetrics:
         self._server = server
         self._clusters = Series(config.metrics_series_max)
 
-    async def gather(self) -> list[Family]:
+    async def gather(self) -> list[Told]:
         common = {"node_type": "nameserver", "node_id": self._server.address, **self._config.extra_labels()}
         clusters = Counter(where.cluster for where in self._table.live)
         brokers = self._clusters.gauges((((name,), (name,), count) for name, count in clusters.items()), (OTHER,))

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.address import format_address
-from kerolox.runtime.exposition import CONTENT_TYPE, Family, process
+from kerolox.runtime.exposition import CONTENT_TYPE, Told, process
 from kerolox.runtime.service import Service
 from kerolox.runtime.turns import Turns
 
 log = logging.getLogger(__name__)
 
-Source = Callable[[], Awaitable[list[Family]]]
+Source = Callable[[], Awaitable[Sequence[Told]]]
 
 _CONNECTIONS_MAX = 16
 _REQUEST_SIZE_MAX = 8192

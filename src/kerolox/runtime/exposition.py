@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# What those are called together that have no series of their own.
-OTHER = "other"
+from kerolox.runtime.tallies import Histogram, Labels
 
-Labels = tuple[str, ...]
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
 Sample = tuple[Labels, float]
 
 _LABEL_SIZE_MAX = 256
@@ -21,6 +20,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 class Kind(Enum):
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,49 @@ class Family:
     common: Mapping[str, str]
 
     def lines(self) -> Iterator[str]:
-        metric = self.metric
-        yield f"# HELP {metric.name} {metric.help}\n"
-        yield f"# TYPE {metric.name} {metric.kind.value}\n"
-        common = [f'{name}="{value.translate(_ESCAPES)}"' for name, value in self.common.items()]
+        yield from _head(self.metric)
+        common = _written(self.common.items())
         for values, number in self.samples:
-            own = [f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(metric.labels, values, strict=True)]
-            labels = ",".join(common + own)
-            yield f"{metric.name}{{{labels}}} {number}\n" if labels else f"{metric.name} {number}\n"
+            own = _written(zip(self.metric.labels, values, strict=True))
+            yield _line(self.metric.name, common + own, number)
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramFamily:
+    """The same of a histogram."""
+
+    metric: Metric
+    samples: list[tuple[Labels, Histogram]]
+    common: Mapping[str, str]
+
+    def lines(self) -> Iterator[str]:
+        name = self.metric.name
+        yield from _head(self.metric)
+        common = _written(self.common.items())
+        for values, histogram in self.samples:
+            labels = common + _written(zip(self.metric.labels, values, strict=True))
+            passed = 0
+            for bound, count in zip([*map(float, histogram.bounds), "+Inf"], histogram.counts, strict=True):
+                passed += count
+                yield _line(f"{name}_bucket", [*labels, f'le="{bound}"'], passed)
+            yield _line(f"{name}_sum", labels, histogram.total)
+            yield _line(f"{name}_count", labels, passed)
+
+
+Told = Family | HistogramFamily
+
+
+def _head(metric: Metric) -> Iterator[str]:
+    yield f"# HELP {metric.name} {metric.help}\n"
+    yield f"# TYPE {metric.name} {metric.kind.value}\n"
+
+
+def _written(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    return [f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs]
+
+
+def _line(name: str, labels: list[str], number: float) -> str:
+    return f"{name}{{{','.join(labels)}}} {number}\n" if labels else f"{name} {number}\n"
 
 
 class Series:

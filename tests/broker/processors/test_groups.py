@@ -104,7 +104,7 @@ async def test_a_deleted_group_takes_its_offsets_along_if_told_to(
         for group in ("g", "other"):
             broker.broker.statistics.got("orders", group, 3, 100, 0.0)
             broker.broker.pop.orders.popped("", "orders", group, 0, 0, 1000, [0])
-            broker.broker.behind.pulled("orders", group, 0, 0)
+            broker.broker.behind.pulled("orders", group, 0, 0, 1)
 
         await broker.call(h.DeleteSubscriptionGroup(group_name="g", **fields))
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kerolox.store.errors import StoreDamaged
 from kerolox.store.timer.wheel import SLOTS, Slot, Wheel
@@ -134,3 +136,24 @@ def test_a_file_of_another_size_is_refused() -> None:
     new_wheel(disk).close()
     with pytest.raises(StoreDamaged, match="/timerwheel has 9600 bytes, expected 9664"):
         new_wheel(disk, slots=302)
+
+
+@given(
+    entered=st.dictionaries(st.integers(0, 299), st.integers(1, 5), max_size=30),
+    now=st.integers(0, 700),
+    begin=st.integers(0, 320),
+    size=st.integers(1, 320),
+)
+def test_what_is_due_within_a_time_is_counted_whatever_page_it_is_on(
+    entered: dict[int, int], now: int, begin: int, size: int
+) -> None:
+    """The wheel has two pages and a part of one, and time may be anywhere on it."""
+    start = NOW + now * 1000
+    wheel = new_wheel(read_time=start)
+    for slot, count in entered.items():
+        wheel.put(start + slot * 1000, Slot(0, 0, count))
+
+    due = dict(wheel.due_between(start + begin * 1000, start + (begin + size) * 1000))
+
+    expected = {start + slot * 1000: n for slot, n in entered.items() if begin <= slot < begin + size}
+    assert {time: count for time, count in due.items() if count} == expected

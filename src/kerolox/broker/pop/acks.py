@@ -8,6 +8,7 @@ from kerolox.broker.errors import InvalidParameter, NoMessage
 from kerolox.broker.groups import GroupTable
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.pop.checkpoints import Ack, Checkpoint, ReviveLog
+from kerolox.broker.pop.counts import ACK, CHECKPOINT, PopCounts
 from kerolox.broker.pop.inflight import Inflight
 from kerolox.broker.pop.names import ORDER_REVIVE_QUEUE, Receipt, parse_receipt, real_topic
 from kerolox.broker.pop.orders import Orders
@@ -41,6 +42,7 @@ class Acks:
         revive_log: ReviveLog,
         popping: Popping,
         statistics: Statistics,
+        counts: PopCounts,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -54,6 +56,7 @@ class Acks:
         self._revive_log = revive_log
         self._popping = popping
         self._statistics = statistics
+        self._counts = counts
         self._clock = clock
 
     async def ack(self, request: AckMessage) -> None:
@@ -120,6 +123,7 @@ class Acks:
     async def _append(self, ack: Ack, revive_queue_id: int, invisible_time: int, count: int) -> None:
         self._check_revive_queue(revive_queue_id)
         await self._storing.put(self._revive_log.ack(ack, revive_queue_id, ack.pop_time + invisible_time))
+        self._counts.written.add(ack.topic, ack.group, ACK)
         self._inflight.settled(ack.topic, ack.group, ack.queue_id, ack.pop_time, count)
         self._statistics.add("GROUP_ACK_NUMS", ack.topic, ack.group, count)
 
@@ -170,6 +174,7 @@ class Acks:
         )
         # First the new checkpoint, then the ack of the old: a crash between them doubles the message, and loses none.
         await self._storing.put(self._revive_log.checkpoint(checkpoint, receipt.revive_queue_id))
+        self._counts.written.add(request.topic, request.consumer_group, CHECKPOINT)
         self._inflight.popped(request.topic, request.consumer_group, request.queue_id, 1)
         self._statistics.add("GROUP_CK_NUMS", request.topic, request.consumer_group)
         await self._ack(request, receipt)

@@ -7,6 +7,7 @@ from kerolox.broker.groups import GroupTable
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.pop.acks import Acks
 from kerolox.broker.pop.checkpoints import ReviveLog
+from kerolox.broker.pop.counts import PopCounts
 from kerolox.broker.pop.inflight import Inflight
 from kerolox.broker.pop.orders import Orders
 from kerolox.broker.pop.peeking import Peeking
@@ -48,7 +49,8 @@ class Pop:
         self.orders = Orders(config, disk, directory, clock)
         self.inflight = Inflight(clock.millis())
         self.taking = Taking(config, store, topics, offsets, self.progress, self.orders, self.inflight, clock)
-        self.popping = Popping(config, self.taking, storing, self.progress, self.inflight, self.revive_log)
+        self.counts = PopCounts()
+        self.popping = Popping(config, self.taking, storing, self.progress, self.inflight, self.revive_log, self.counts)
         self.peeking = Peeking(config, store, topics, self.progress, self.orders, self.taking)
         self.acks = Acks(
             config,
@@ -62,11 +64,12 @@ class Pop:
             self.revive_log,
             self.popping,
             statistics,
+            self.counts,
             clock,
         )
         self.revive = Revive(
             *(config, store, topics, groups, offsets, self.progress, self.inflight, self.revive_log, timer),
-            *(statistics, clock),
+            *(statistics, self.counts, clock),
         )
         self.polling = self._polling(config, store)
         self.notifying = self._polling(config, store)

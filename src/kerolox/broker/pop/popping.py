@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.pop.checkpoints import Checkpoint, ReviveLog
+from kerolox.broker.pop.counts import CHECKPOINT, PopCounts
 from kerolox.broker.pop.inflight import Inflight
 from kerolox.broker.pop.names import ORDER_REVIVE_QUEUE, Receipt, mark_of, normal_topic, offsets_info, start_info
 from kerolox.broker.pop.progress import Progress
@@ -33,6 +34,7 @@ class Popping:
         progress: Progress,
         inflight: Inflight,
         revive_log: ReviveLog,
+        counts: PopCounts,
     ) -> None:
         self._config = config
         self._taking = taking
@@ -40,6 +42,7 @@ class Popping:
         self._progress = progress
         self._inflight = inflight
         self._revive_log = revive_log
+        self._counts = counts
         self._pops = 0
         # Told of a queue that has more to give, by the topic that consumers ask for.
         self.on_rest: Callable[[str, str, int], None] = lambda topic, group, queue_id: None
@@ -109,6 +112,7 @@ class Popping:
 
     def secured(self, part: Part, end_offset: int) -> None:
         self._taking.locked.discard(part.key)
+        self._counts.written.add(part.topic, part.group, CHECKPOINT)
         self._progress.advance(part.group, part.topic, part.queue_id, part.next_offset, end_offset)
         if self._taking.rest(part.topic, part.group, part.queue_id):
             # Others who came meanwhile found the queue locked.

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from collections.abc import Iterator
 from time import perf_counter
 
 import msgspec
@@ -11,6 +12,7 @@ from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.groups import GroupTable
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.pop.checkpoints import Ack, Checkpoint, Key, ReviveLog
+from kerolox.broker.pop.counts import ACK, CHECKPOINT, PopCounts
 from kerolox.broker.pop.inflight import Inflight
 from kerolox.broker.pop.names import RETRY_V1, RETRY_V2, normal_topic, retry_topic
 from kerolox.broker.pop.progress import Progress
@@ -76,6 +78,7 @@ class Revive(Service):
         revive_log: ReviveLog,
         timer: Timer,
         statistics: Statistics,
+        counts: PopCounts,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -88,6 +91,7 @@ class Revive(Service):
         self._log = revive_log
         self._timer = timer
         self._statistics = statistics
+        self._counts = counts
         self._clock = clock
         # Without diversions: what comes again comes at once, whatever its properties say of delays.
         self._drafts = Drafts(body_size_max=sys.maxsize)
@@ -118,6 +122,19 @@ class Revive(Service):
         if len(self._progress):
             await self._store.flusher.flush()
             self._progress.settle()
+
+    @property
+    def checkpoints(self) -> int:
+        """How many were read and are not settled."""
+        return sum(len(queue.open) for queue in self.queues)
+
+    def behind(self) -> Iterator[tuple[int, int, int]]:
+        """Yields each queue of the log with how many messages are not settled, and when the first was stored, or 0."""
+        reader = self._store.reader
+        for queue in self.queues:
+            first = max(queue.committed + 1, reader.min_offset(self._log.topic, queue.queue_id))
+            count = max(0, reader.max_offset(self._log.topic, queue.queue_id) - first)
+            yield queue.queue_id, count, reader.store_time(self._log.topic, queue.queue_id, first) if count else 0
 
     async def turn(self) -> None:
         """Reads all queues and settles what can be; what fails is tried again in the next turn."""
@@ -169,6 +186,9 @@ class Revive(Service):
         due = find(message.properties, _DELIVER_MS)
         if due.isdigit() and len(due) < 19:
             queue.seen_time = max(queue.seen_time, int(due))
+        if found is not None:
+            kind = CHECKPOINT if isinstance(found, Checkpoint) else ACK
+            self._counts.read.add(found.topic, found.group, str(queue.queue_id), kind)
         if isinstance(found, Checkpoint):
             found.revive_offset = message.queue_offset
             queue.open[found.key] = found
@@ -219,6 +239,7 @@ class Revive(Service):
                 place, _ = result
                 seconds = perf_counter() - began
                 self._statistics.put(target, 1, place.end_offset - place.physical_offset, seconds)
+                self._counts.revived.add(topic, group)
             # If a later one failed, this one is not stored once more.
             checkpoint.ack(offset)
             self._inflight.revived(checkpoint)

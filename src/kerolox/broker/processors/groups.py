@@ -7,6 +7,7 @@ import msgspec
 
 from kerolox.broker.attributes import GROUP_ATTRIBUTES, alter
 from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.creation import timed
 from kerolox.broker.errors import GroupNotFound
 from kerolox.broker.groups import GroupTable, check_group_name
 from kerolox.broker.offsets import ConsumerOffsets
@@ -53,9 +54,10 @@ class GroupProcessor:
 
     async def _put(self, wanted: list[SubscriptionGroupConfig]) -> None:
         """Makes or changes all of them, or none if one cannot be; their attributes are changes, each with its sign."""
-        for group in [self._altered(group) for group in wanted]:
-            self._groups.put(group)
-        await self._groups.file.kept()
+        with timed(self._groups.creation_times):
+            for group in [self._altered(group) for group in wanted]:
+                self._groups.put(group)
+            await self._groups.file.kept()
 
     def _altered(self, wanted: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         check_group_name(wanted.group_name)

@@ -210,7 +210,7 @@ class PullProcessor:
         )
         self._statistics.got(header.topic, header.consumer_group, got.count, got.size, perf_counter() - began)
         if got.count or got.status is GetStatus.OFFSET_OVERFLOW_ONE:
-            self._behind.pulled(header.topic, header.consumer_group, header.queue_id, got.last_offset)
+            self._behind.pulled(header.topic, header.consumer_group, header.queue_id, got.last_offset, got.next_offset)
         return got
 
     def _reset(self, header: h.PullMessage, queue_offset: int) -> Got:

@@ -8,6 +8,7 @@ import msgspec
 from kerolox.broker.attributes import MESSAGE_TYPE, MIXED, TOPIC_ATTRIBUTES, alter, parse
 from kerolox.broker.clients import Clients
 from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.creation import timed
 from kerolox.broker.errors import InvalidParameter
 from kerolox.broker.offsets import ConsumerOffsets
 from kerolox.broker.paging import page
@@ -73,10 +74,12 @@ class TopicProcessor:
 
     async def _put(self, wanted: list[TopicConfig]) -> None:
         """Makes or changes all of them, or none if one cannot be; their attributes are changes, each with its sign."""
-        for topic in [self._altered(topic) for topic in wanted]:
-            if topic != self._topics.get(topic.topic_name):
-                self._topics.put(topic)
-        await self._topics.file.kept()
+        is_system = any(self._topics.is_system(topic.topic_name) for topic in wanted)
+        with timed(self._topics.creation_times, "true" if is_system else "false"):
+            for topic in [self._altered(topic) for topic in wanted]:
+                if topic != self._topics.get(topic.topic_name):
+                    self._topics.put(topic)
+            await self._topics.file.kept()
 
     def _altered(self, wanted: TopicConfig) -> TopicConfig:
         check_topic_name(wanted.topic_name)

@@ -57,6 +57,7 @@ class TransactionProcessor:
         if header.commit_or_rollback == sysflag.COMMIT:
             return self._commit(request, half)
         self._transactions.finish(half)
+        self._transactions.counts.rolled_back.add(halves.topic_of(half))
         return Reply()
 
     def _half(self, header: EndTransaction) -> Message:
@@ -122,6 +123,9 @@ class TransactionProcessor:
         self, half: Message, topic: str, appended: Appended, seconds: float, waiting: list[Later[Empty]]
     ) -> None:
         self._statistics.put(topic, 1, appended.end_offset - appended.physical_offset, seconds)
+        counts = self._transactions.counts
+        counts.committed.add(topic)
+        counts.seconds.add((self._clock.millis() - half.born_timestamp) / 1000, topic)
         self._transactions.finish(half)
         self._left(half, waiting, Reply())
 

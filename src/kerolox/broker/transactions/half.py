@@ -53,9 +53,14 @@ def prepared(message: Message) -> Message:
     )
 
 
+def topic_of(half: Message) -> str:
+    """Returns the topic that a half message was sent to; empty if it does not say."""
+    return find(half.properties, REAL_TOPIC_MARK).decode("utf-8", "replace")
+
+
 def target(half: Message) -> tuple[str, int]:
     """Returns the topic and queue that a half message was sent to; MessageIllegal if it does not say."""
-    topic = find(half.properties, REAL_TOPIC_MARK).decode("utf-8", "replace")
+    topic = topic_of(half)
     queue_id = java_int(find(half.properties, REAL_QID_MARK))
     if topic in _NO_TARGETS or queue_id is None:
         raise MessageIllegal(f"a half message for topic {topic!r}, queue {queue_id}")

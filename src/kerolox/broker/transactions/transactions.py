@@ -12,6 +12,7 @@ from kerolox.broker.system_topics import HALF_TOPIC, TIMER_TOPIC
 from kerolox.broker.topics import TopicTable
 from kerolox.broker.transactions import half as halves
 from kerolox.broker.transactions.check import Checker
+from kerolox.broker.transactions.counts import TransactionCounts
 from kerolox.broker.transactions.ended import Ended
 from kerolox.broker.transactions.ops import Ops
 from kerolox.message import sysflag
@@ -47,6 +48,7 @@ class Transactions(Service):
     ) -> None:
         self._store: Store = storing.store
         self.ended = Ended()
+        self.counts = TransactionCounts()
         self.ops = Ops(config, storing, clock)
         self.checker = Checker(config, storing, topics, offsets, clients, self.ended, self, clock)
         self._late: OrderedDict[Identity, None] = OrderedDict()

@@ -61,6 +61,12 @@ class Delivering:
     def count(self, waiting: Timed, count: int) -> None:
         self._metrics.add(waiting.real_topic, count, self._clock.millis())
 
+    def entered(self, waiting: Timed) -> None:
+        """Counts a message that was entered, or was late for it."""
+        topic = waiting.real_topic
+        self._metrics.entered.add(topic)
+        self._metrics.waits.add((waiting.out_time - waiting.message.born_timestamp) / 1000, topic)
+
     def step(self, due: Due) -> bool:
         """Delivers the next messages of a slot; True if there are none left. StoreError if the store takes nothing."""
         for marked in due.recalls:
@@ -111,6 +117,9 @@ class Delivering:
     def _put(self, leaving: Sequence[_Leaving]) -> int:
         done = self._store_drafts(leaving)
         self.left += done
+        for waiting, draft in leaving[:done]:
+            if waiting is not None and draft is not None:
+                self._metrics.delivered.add(waiting.real_topic)
         return done
 
     def _store_drafts(self, leaving: Sequence[_Leaving]) -> int:

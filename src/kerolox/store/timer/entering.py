@@ -73,6 +73,7 @@ class Entering:
             if not is_late and not self.enter(*found, write_time, open_time):
                 stop = number
                 break
+            self._delivering.entered(found.waiting)
         self.queue_offset = stop
         return self.queue_offset > first
 

@@ -6,6 +6,7 @@ import msgspec
 
 from kerolox.runtime import fastjson
 from kerolox.runtime.files import Disk
+from kerolox.runtime.tallies import Histograms, Tally
 from kerolox.store.tables import JsonTable
 
 
@@ -33,6 +34,10 @@ class _Table(JsonTable[TimerCounts]):
         return fastjson.encode(value)
 
 
+# How long messages are to wait, in seconds, as Java tells apart (DefaultStoreMetricsManager).
+_WAIT_SECONDS = (60, 600, 3600, 43_200, 86_400, 259_200)
+
+
 class TimerMetrics:
     """Counts in memory, and the file they are written to every so often. A crash may leave them a little off."""
 
@@ -40,6 +45,9 @@ class TimerMetrics:
         self._table = _Table(disk, path, TimerCounts)
         self._counts = TimerCounts()
         self._is_changed = False
+        # Since the start, by topic: what was entered, or late for that; what was delivered, or went another round.
+        self.entered, self.delivered = Tally(), Tally()
+        self.waits = Histograms(_WAIT_SECONDS)
 
     def load(self) -> None:
         """StoreDamaged if neither the file nor its backup can be read."""
@@ -53,6 +61,11 @@ class TimerMetrics:
     @property
     def counts(self) -> TimerCounts:
         return self._counts
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait, for whatever topic."""
+        return sum(metric.count for metric in self._counts.timing_count.values())
 
     def add(self, topic: str, count: int, now: int) -> None:
         metric = self._counts.timing_count.setdefault(topic, Metric())

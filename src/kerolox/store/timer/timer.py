@@ -266,5 +266,13 @@ class Timer(Service):
         queue = self._store.queues.get(TIMER_TOPIC, 0)
         return 0 if queue is None else max(0, queue.max_offset - self._entering.queue_offset)
 
+    @property
+    def unentered_since(self) -> int:
+        """When the first of them was stored; 0 if there is none."""
+        if not self.behind_messages:
+            return 0
+        queue_offset = max(self._entering.queue_offset, self._store.reader.min_offset(TIMER_TOPIC, 0))
+        return max(0, self._store.reader.store_time(TIMER_TOPIC, 0, queue_offset))
+
     def _slot_of(self, millis: int) -> int:
         return millis // self.precision * self.precision

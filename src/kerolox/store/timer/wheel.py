@@ -183,6 +183,21 @@ class Wheel:
                 if unit >= first_unit:
                     yield unit * self.precision, Slot(first, last, count)
 
+    def due_between(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yields moments from `begin` on and before `end`, and how many messages are due at each; some may be none.
+
+        A page is looked at when its turn has come, so that who iterates may let others work in between.
+        """
+        begin = max(begin, self.read_time)
+        first, last = begin // self.precision, (end - 1) // self.precision
+        at = first
+        while at <= last:
+            page_number, number = divmod(at % self._slots, _PAGE_SLOTS)
+            for unit, _, _, count, _ in SLOT.iter_unpack(self._pages.get(page_number, b"")):
+                if at <= unit <= last:
+                    yield unit * self.precision, count
+            at += min(_PAGE_SLOTS, self._slots - page_number * _PAGE_SLOTS) - number
+
     def take(self) -> "Changes":
         """Returns what has changed since it was last asked, as it is now."""
         assert self._file is not None
