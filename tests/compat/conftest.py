@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.apache.requirements import require_java
 from tests.compat.stage import Stage, open_stage
-from tests.compat.table import Table
+from tests.compat.table import Part, Table
 
 _TABLE = pytest.StashKey[Table]()
 
@@ -26,6 +26,18 @@ def stage() -> Iterator[Stage]:
     require_java()
     with open_stage() as it:
         yield it
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Makes a row of each test that is marked so: what it is about, and what its name claims."""
+    told = pyfuncitem.get_closest_marker("told")
+    if told is None:
+        return (yield)
+    claim = pyfuncitem.originalname.removeprefix("test_").replace("_", " ")
+    table = pyfuncitem.config.stash.setdefault(_TABLE, Table())
+    with table.row(Part.SPARK, f"{told.args[0]}: {claim}", pyfuncitem.callspec.params["version"]):
+        return (yield)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

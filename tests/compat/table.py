@@ -50,6 +50,7 @@ class Part(Enum):
     BROKERS = "brokers"
     CLIENTS = "clients"
     OUR_CLIENT = "our client"
+    SPARK = "Spark"
     DEPARTURES = "departures"
     OTHER_LANGUAGES = "other languages"
     STORE = "store"

@@ -23,19 +23,24 @@ from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
 from tests.compat.waiting import eventually, until_listed
 
-pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.told("writing")]
 
 COUNT = 3000
 TOPICS = ("plain", "ordered", "repeated", "delayed", "first", "second")
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def namesrv_addr(request: pytest.FixtureRequest) -> Iterator[str]:
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def namesrv_addr(version: str) -> Iterator[str]:
     require_java()
     with ExitStack() as stack:
-        address = stack.enter_context(servers.name_server(request.param)).address
+        address = stack.enter_context(servers.name_server(version)).address
         for name in ("broker-a", "broker-b"):
-            stack.enter_context(servers.broker(request.param, address, name=name))
+            stack.enter_context(servers.broker(version, address, name=name))
             asyncio.run(until_listed(address, name))
         admin = stack.enter_context(AdminClient(namesrv_addr=address, timeout_seconds=30))
         for topic in TOPICS:

@@ -24,17 +24,22 @@ from kerolox.spark.tasks import Reading, reading_of
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
 
-pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.told("reading")]
 
 COUNT = 3000
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def namesrv_addr(request: pytest.FixtureRequest) -> Iterator[str]:
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def namesrv_addr(version: str) -> Iterator[str]:
     require_java()
     with ExitStack() as stack:
-        address = stack.enter_context(servers.name_server(request.param)).address
-        stack.enter_context(servers.broker(request.param, address, properties={"enablePropertyFilter": "true"}))
+        address = stack.enter_context(servers.name_server(version)).address
+        stack.enter_context(servers.broker(version, address, properties={"enablePropertyFilter": "true"}))
         admin = stack.enter_context(AdminClient(namesrv_addr=address, timeout_seconds=30))
         admin.topics.create("orders", read_queues=2, write_queues=2)
         producer = stack.enter_context(Producer("tests", namesrv_addr=address, send_timeout_seconds=60))
