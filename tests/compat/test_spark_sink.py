@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +14,11 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kerolox.admin.sync import AdminClient
+from kerolox.spark.heeding import TimeIgnored
 from kerolox.spark.options import read_options
 from kerolox.spark.schema import columns
 from kerolox.spark.sink import Write, WriteOptions, Written
-from kerolox.spark.source import BatchReader
+from kerolox.spark.source import BatchReader, RocketMQ
 from kerolox.spark.tasks import reading_of
 from kerolox.spark.writing import WriteFailed
 from tests.apache import VERSIONS, servers
@@ -26,7 +28,7 @@ from tests.compat.waiting import eventually, until_listed
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.told("writing")]
 
 COUNT = 3000
-TOPICS = ("plain", "ordered", "repeated", "delayed", "first", "second")
+TOPICS = ("plain", "ordered", "repeated", "delayed", "first", "second", "timed-delay", "timed-deliverAt")
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -144,6 +146,31 @@ def test_a_delayed_row_is_not_there_before_its_time(namesrv_addr: str) -> None:
     assert _write(namesrv_addr, table, topic="delayed") == {"delayed": 2}
 
     assert [row["body"] for row in _read(namesrv_addr, "delayed")] == [b"now"]
+
+
+def test_times_that_brokers_do_not_heed_are_refused_before_anything_is_sent(namesrv_addr: str, version: str) -> None:
+    """Brokers of 4.x would take the rows, and deliver them at once."""
+    for column, value in {"delay": timedelta(hours=1), "deliverAt": datetime.now(UTC) + timedelta(hours=1)}.items():
+        topic = f"timed-{column}"
+        table = {"body": [b"now", b"later"], column: [None, value]}
+        if version.startswith("4."):
+            _check_refused(namesrv_addr, table, topic, column)
+        else:
+            assert _write(namesrv_addr, table, topic=topic) == {topic: 2}
+            assert [row["body"] for row in _read(namesrv_addr, topic, 1)] == [b"now"]
+
+
+def _check_refused(address: str, table: dict[str, list[Any]], topic: str, column: str) -> None:
+    expected = rf"column {column} .*topic '{topic}' .*\(broker-a, broker-b\), .* use the column delayLevel"
+    schema = from_arrow_schema(pa.RecordBatch.from_pydict(table).schema)
+    source = RocketMQ({"nameServer": address, "topic": topic})
+    for plan in (source.writer, source.streamWriter):
+        with pytest.raises(TimeIgnored, match=expected):
+            plan(schema, False)
+    # Where rows name their topics, the first that has a time is refused.
+    with pytest.raises(TimeIgnored, match=expected):
+        _write(address, {**table, "topic": [topic, topic]})
+    assert _read(address, topic) == []
 
 
 def test_a_row_that_is_refused_says_its_topic_and_the_reason(namesrv_addr: str) -> None:

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType, TimestampType
 
 from kerolox.client.producer.settings import ProducerSettings
-from kerolox.spark import register
+from kerolox.codes import CURRENT_VERSION
+from kerolox.spark import heeding, register
 from kerolox.spark.given import OptionError
+from kerolox.spark.heeding import TimeIgnored
 from kerolox.spark.repeats import drop_repeats
 from kerolox.spark.sink import BatchWriter, StreamWriter, Write, WriteOptions, Writes, Written
+from kerolox.spark.source import RocketMQ
 from tests.spark.clusters import Brokers
 from tests.spark.test_writing import stored
 
@@ -45,6 +48,23 @@ def write(frame: DataFrame, cluster: Brokers, **options: str) -> None:
 def read(spark: SparkSession, cluster: Brokers, topic: str, **options: Any) -> DataFrame:
     options = {"nameServer": cluster.namesrv_addr, "subscribe": topic, **options}
     return spark.read.format("rocketmq").options(**options).load()
+
+
+def test_a_column_of_times_is_refused_when_it_is_planned_if_brokers_would_not_heed_it(
+    cluster: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create("timed")
+    schema = StructType([StructField("body", BinaryType()), StructField("deliverAt", TimestampType())])
+    source = RocketMQ({"nameServer": cluster.namesrv_addr, "topic": "timed"})
+    unknown = RocketMQ({"nameServer": cluster.namesrv_addr, "topic": "nowhere"})
+
+    assert isinstance(source.writer(schema, False), BatchWriter)
+    # Tasks wait for what is not there yet.
+    assert isinstance(unknown.streamWriter(schema, False), StreamWriter)
+    monkeypatch.setattr(heeding, "HEEDED_SINCE", CURRENT_VERSION + 1)
+    for plan in (source.writer, source.streamWriter):
+        with pytest.raises(TimeIgnored, match=r"column deliverAt needs brokers of 5\.0 or newer"):
+            plan(schema, False)
 
 
 def test_what_is_written_is_read_again(spark: SparkSession, cluster: Brokers) -> None:

@@ -12,11 +12,13 @@ import pytest
 
 from kerolox.broker import Broker
 from kerolox.client.producer.settings import ProducerSettings
+from kerolox.codes import CURRENT_VERSION
 from kerolox.message.message import Message as Record
 from kerolox.message.properties import to_bytes
 from kerolox.message.record import decode_all
-from kerolox.spark import writing
+from kerolox.spark import heeding, writing
 from kerolox.spark.connecting import Connect
+from kerolox.spark.heeding import TimeIgnored
 from kerolox.spark.write_columns import Row
 from kerolox.spark.writing import Deliveries, Sends, WriteFailed
 from tests.spark.clusters import Brokers
@@ -74,6 +76,21 @@ def test_delayed_messages_go_one_by_one(cluster: Brokers) -> None:
     assert counts == {"late": 3}
     waiting = stored(cluster, "SCHEDULE_TOPIC_XXXX", 1)
     assert sorted(int(record.body) for record in waiting) == [0, 1, 2]
+
+
+def test_times_that_a_broker_would_not_heed_are_not_sent_to_it(
+    cluster: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create("timed")
+    monkeypatch.setattr(heeding, "HEEDED_SINCE", CURRENT_VERSION + 1)
+    now, later = row("timed", 1), row("timed", 2, TIMER_DELAY_MS="3600000")
+
+    with pytest.raises(TimeIgnored, match=r"column delay .*'timed' .*\(broker-a, broker-b\).* column delayLevel"):
+        write(cluster, [now, later], time_column="delay")
+    assert stored(cluster, "timed") == []
+
+    # A level is heeded by every broker.
+    assert write(cluster, [row("timed", 3, DELAY="1")]) == {"timed": 1}
 
 
 def test_what_waits_for_more_is_bounded_however_many_topics_there_are(
@@ -181,8 +198,9 @@ def row(topic: str, number: int, key: str | None = None, **properties: str) -> R
     return topic, b"%d" % number, text, key, bool(properties)
 
 
-def write(cluster: Brokers, rows: list[Row], **settings: float) -> dict[str, int]:
-    deliveries = Deliveries(Connect(name_servers=cluster.namesrv_addr), Sends(group="tests", **settings))  # type: ignore[arg-type]
+def write(cluster: Brokers, rows: list[Row], *, time_column: str | None = None, **settings: float) -> dict[str, int]:
+    sends = Sends(group="tests", **settings)  # type: ignore[arg-type]
+    deliveries = Deliveries(Connect(name_servers=cluster.namesrv_addr), sends, time_column)
     try:
         deliveries.add(rows)
         deliveries.finish()

@@ -19,7 +19,7 @@ from kerolox.errors import KeroloxError
 from kerolox.spark.connecting import Connect, connect_of
 from kerolox.spark.given import Given, OptionError
 from kerolox.spark.write_columns import Rows, WriteColumns
-from kerolox.spark.writing import Deliveries, Sends
+from kerolox.spark.writing import Deliveries, Sends, WriteFailed
 
 log = logging.getLogger(__name__)
 
@@ -130,11 +130,15 @@ class Writes:
         if overwrite:
             raise OptionError("a topic cannot be overwritten: use mode('append')")
         options = WriteOptions.of(self.options, is_stream=False)
-        return BatchWriter(Write(options, schema), options.write_id)
+        write = Write(options, schema)
+        write.check_times()
+        return BatchWriter(write, options.write_id)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         options = WriteOptions.of(self.options, is_stream=True)
-        return (StreamWriter if _GIVES_ARROW else RowStreamWriter)(Write(options, schema))
+        write = Write(options, schema)
+        write.check_times()
+        return (StreamWriter if _GIVES_ARROW else RowStreamWriter)(write)
 
 
 class Write:
@@ -145,11 +149,27 @@ class Write:
         self._columns = WriteColumns.of(schema, options.topic)
         self._schema = schema
 
+    def check_times(self) -> None:
+        """TimeIgnored if it can be told now that brokers do not heed a column of times, before anything is sent.
+
+        Tasks look again, since rows may name their topics, and brokers may be away now that are there then.
+        """
+        options = self._options
+        if options.topic is None or self._columns.time is None:
+            return
+        deliveries = Deliveries(options.connect, replace(options.sends, retry_seconds=0.0), self._columns.time)
+        try:
+            deliveries.check_times(options.topic)
+        except WriteFailed as error:
+            log.info("whether brokers heed column %s is left to the tasks: %s", self._columns.time, error)
+        finally:
+            deliveries.close()
+
     def partition(self, batches: Iterator[pa.RecordBatch], scope: str) -> Written:
         """Returns when brokers have all rows; raises what names the one they have not."""
         options = self._options
         rows = Rows(self._columns, options.topic, scope)
-        deliveries = Deliveries(options.connect, options.sends)
+        deliveries = Deliveries(options.connect, options.sends, self._columns.time)
         try:
             for batch in batches:
                 deliveries.add(rows.of(batch))

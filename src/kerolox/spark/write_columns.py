@@ -38,6 +38,7 @@ _KINDS: Final[dict[str, tuple[DataType, ...]]] = {
     "delayLevel": (IntegerType(),),
     "deliverAt": (TimestampType(),),
 }
+_TIMES: Final = ("delay", "deliverAt")
 _DELAYS: Final = {"delay": names.TIMER_DELAY_MS, "delayLevel": names.DELAY, "deliverAt": names.TIMER_DELIVER_MS}
 # So many rows are told apart by what is in them; those that come after are a group of their own.
 _REMEMBERED_MAX: Final = 2_000_000
@@ -83,6 +84,11 @@ class WriteColumns:
         if len(given) > 1:
             raise OptionError(f"columns {' and '.join(given)} contradict each other: keep one of them")
         return cls(found, "body" if "body" in found else "value")
+
+    @property
+    def time(self) -> str | None:
+        """Which column has times that only brokers of 5.x heed; None if there is none."""
+        return next((name for name in _TIMES if name in self.names), None)
 
 
 def _is_alike(kind: DataType, wanted: DataType) -> bool:

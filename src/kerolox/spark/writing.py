@@ -16,7 +16,7 @@ from kerolox.client.loop_thread import LoopThread
 from kerolox.client.messages import SendStatus
 from kerolox.client.names import RETRY_PREFIX
 from kerolox.client.producer.outgoing import Outgoing
-from kerolox.client.producer.queue_choice import Selector
+from kerolox.client.producer.queue_choice import Selector, TopicQueues
 from kerolox.client.producer.sending import Sender
 from kerolox.client.producer.settings import ProducerSettings
 from kerolox.codes import ResponseCode
@@ -24,6 +24,7 @@ from kerolox.errors import AnswerError, KeroloxError, RemotingError, TopicNotFou
 from kerolox.message.batch import PART_SIZE_MIN, pieces_of
 from kerolox.message.tags import java_hash
 from kerolox.spark.connecting import Connect, session_of
+from kerolox.spark.heeding import check_heeded
 from kerolox.spark.write_columns import Row
 
 log = logging.getLogger(__name__)
@@ -86,11 +87,15 @@ class _Lane:
 class Deliveries:
     """Used by one thread, while the messages travel on the event loop of this process."""
 
-    def __init__(self, connect: Connect, sends: Sends) -> None:
+    def __init__(self, connect: Connect, sends: Sends, time_column: str | None = None) -> None:
+        """`time_column` is the one with times of delivery, if there is one."""
         self._sends = sends
+        self._time_column = time_column
+        # Topics whose brokers heed such times.
+        self._heeded: set[str] = set()
         self._name_servers = connect.name_servers_url or connect.name_servers
         self._thread = LoopThread.current()
-        session = session_of(connect)
+        session = self._session = session_of(connect)
         settings = replace(
             sends.settings, send_timeout_seconds=sends.send_seconds, sends_in_flight_max=max(sends.in_flight_max, 1)
         )
@@ -114,6 +119,8 @@ class Deliveries:
             number = None if sharding_key is None else self._lane_number(topic, sharding_key)
             lane = lanes.get((topic, number)) or self._lane(topic, number)
             if is_delayed or lane.takes_no_batches:
+                if is_delayed and topic not in self._heeded:
+                    self.check_times(topic)
                 # What came before goes before.
                 self._send(lane)
                 self.counts[topic] += 1
@@ -128,6 +135,17 @@ class Deliveries:
             self._held += size
             if self._held > _HELD_MAX:
                 self._send(max(lanes.values(), key=lambda each: each.size))
+
+    def check_times(self, topic: str) -> None:
+        """TimeIgnored if there is a column of times, and a broker of this topic that does not heed them."""
+        column = self._time_column
+        if column is not None:
+            self._thread.wait(self._patiently(topic, lambda: self._check_times(topic, column)))
+        self._heeded.add(topic)
+
+    async def _check_times(self, topic: str, column: str) -> None:
+        brokers = (await self._queues(topic)).brokers
+        await check_heeded(self._session, topic, brokers, column, self._sends.send_seconds)
 
     def finish(self) -> None:
         """Returns when brokers have all of it."""
@@ -156,12 +174,12 @@ class Deliveries:
         return abs(_hash(key)) % count
 
     async def _queue_count(self, topic: str) -> int:
-        async def find() -> int:
-            publishing = self._sender.publishing
-            deadline = asyncio.get_running_loop().time() + self._sends.send_seconds
-            return len((publishing.known(topic) or await publishing.find(topic, deadline)).queues)
+        return len((await self._patiently(topic, lambda: self._queues(topic))).queues)
 
-        return await self._patiently(topic, find)
+    async def _queues(self, topic: str) -> TopicQueues:
+        publishing = self._sender.publishing
+        deadline = asyncio.get_running_loop().time() + self._sends.send_seconds
+        return publishing.known(topic) or await publishing.find(topic, deadline)
 
     def _send(self, lane: _Lane) -> None:
         pieces, count = lane.pieces, lane.count
