@@ -22,14 +22,14 @@ _Key = tuple[str, str, int]
 
 
 class _Place:
-    """Where in the log a message began that was pulled, how much there was behind it, when that was, and what is pulled next."""
+    """Where in the log a message began that was pulled, how much there was behind it, and when that was."""
 
     __slots__ = ("millis", "next_offset", "physical_offset", "size")
 
     physical_offset: int
     size: int
     millis: int
-    # In its queue.
+    # In its queue, what is pulled after it.
     next_offset: int
 
 
