@@ -133,10 +133,14 @@ async def test_an_answer_that_is_ready_after_the_end_goes_nowhere(echo: Echo, ca
 
 async def test_event_loops_in_different_threads_do_not_read_into_the_same_buffer(echo: Echo) -> None:
     """The synchronous client runs its loop in a thread of its own."""
-    connection, _ = connected(echo)
-    buffers = [connection.get_buffer(-1)]
+    buffers: list[memoryview] = []
 
-    thread = threading.Thread(target=lambda: buffers.append(connection.get_buffer(-1)))
+    async def read() -> None:
+        connection, _ = connected(echo)
+        buffers.append(connection.get_buffer(-1))
+
+    await read()
+    thread = threading.Thread(target=lambda: asyncio.run(read()))
     thread.start()
     thread.join()
 

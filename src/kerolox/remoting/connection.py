@@ -30,8 +30,13 @@ RECEIVE_SIZE = 16 * 1024
 RECEIVE_SIZE_PARTIAL = 128 * 1024
 
 
-class _Received(threading.local):
-    """The buffer all connections of an event loop read into: each takes out what it read before the next reads."""
+class _Shared:
+    """What all connections of an event loop share: the buffer they read into, and which of them have to write.
+
+    Each takes out what it read before the next reads.
+    """
+
+    __slots__ = ("buffer", "large", "loop", "waiting")
 
     def __init__(self) -> None:
         self.large = memoryview(bytearray(RECEIVE_SIZE_PARTIAL))
@@ -41,14 +46,22 @@ class _Received(threading.local):
         self.loop: asyncio.AbstractEventLoop | None = None
 
 
-_received = _Received()
+class _Local(threading.local):
+    """A loop has a thread, and a thread one loop at a time. Each connection keeps what is its thread's."""
+
+    def __init__(self) -> None:
+        self.shared = _Shared()
+
+
+_local = _Local()
 
 
 def flush_waiting() -> None:
     """Lets all that was sent on connections of this thread leave now, and not in the next turn of the loop."""
-    waiting = _received.waiting
+    shared = _local.shared
+    waiting = shared.waiting
     if waiting:
-        _received.waiting = []
+        shared.waiting = []
         for connection in waiting:
             try:
                 connection.flush()
@@ -76,6 +89,7 @@ class Connection(Watched):
         self.limits = limits
         self.remote = "nobody"
         self._loop = asyncio.get_running_loop()
+        self._shared = _local.shared
         self.closed: asyncio.Future[None] = self._loop.create_future()
         # Set with every byte in or out, cleared by whoever watches for silence.
         self.is_active = True
@@ -108,11 +122,11 @@ class Connection(Watched):
         self.remote = format_address(transport.get_extra_info("peername"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return _received.large if self._reader.partial_size else _received.buffer
+        return self._shared.large if self._reader.partial_size else self._shared.buffer
 
     def buffer_updated(self, size: int) -> None:
         self.is_active = True
-        self._receive(bytes(_received.large[:size]))
+        self._receive(bytes(self._shared.large[:size]))
 
     def eof_received(self) -> bool:
         return False
@@ -260,13 +274,13 @@ class Connection(Watched):
     def send_all(self, frames: Iterable[bytes | memoryview], *, is_flushed: bool = False) -> None:
         """The same of several. Whoever will call `flush_waiting` before the turn ends says that they are flushed."""
         if not self._out:
-            loop = self._loop
-            if is_flushed and (not _received.waiting or _received.loop is loop):
-                _received.loop = loop
-            elif not _received.waiting or _received.loop is not loop:
-                _received.loop, _received.waiting = loop, []
+            loop, shared = self._loop, self._shared
+            if is_flushed and (not shared.waiting or shared.loop is loop):
+                shared.loop = loop
+            elif not shared.waiting or shared.loop is not loop:
+                shared.loop, shared.waiting = loop, []
                 at_end_of_turn(loop, flush_waiting)
-            _received.waiting.append(self)
+            shared.waiting.append(self)
         self._out += frames
 
     def deliver(self, answer: Answer) -> None:
@@ -280,9 +294,9 @@ class Connection(Watched):
 
     def flush(self) -> None:
         """Lets what was sent leave at once."""
-        if not self._out:
-            return
         out = self._out
+        if not out:
+            return
         transport = self._transport
         if transport is None or transport.is_closing():
             out.clear()

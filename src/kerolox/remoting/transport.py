@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from kerolox.runtime.server_loop import add_reader, remove_reader
@@ -94,7 +94,14 @@ class SocketTransport(asyncio.Transport):
         return len(self._buffer)
 
     def write(self, data: Any) -> None:
-        self._send(self._socket.send, data, len(data))
+        size = 0
+        if not self._buffer and not self._is_lost:
+            try:
+                size = self._socket.send(data)
+            except OSError as error:
+                self._fail(error)
+        if size < len(data):
+            self._keep(data, size)
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         """Writes what may lie in many places, without a copy of it where it can all leave at once."""
@@ -102,27 +109,29 @@ class SocketTransport(asyncio.Transport):
         if len(pieces) > _PIECES_MAX:
             self.write(b"".join(pieces))
         else:
-            self._send(self._socket.sendmsg, pieces, sum(map(len, pieces)))
+            size = 0
+            if not self._buffer and not self._is_lost:
+                try:
+                    size = self._socket.sendmsg(pieces)
+                except OSError as error:
+                    self._fail(error)
+            if size < sum(map(len, pieces)):
+                self._keep(b"".join(pieces), size)
 
-    def _send(self, send: Callable[[Any], int], data: Any, data_size: int) -> None:
+    def _fail(self, error: OSError) -> None:
+        if not isinstance(error, BlockingIOError | InterruptedError):
+            self._lose(error)
+
+    def _keep(self, data: Any, size: int) -> None:
+        """Keeps what follows the first `size` bytes until it can be written."""
         if self._is_lost:
             return
-        size = 0
         if not self._buffer:
-            try:
-                size = send(data)
-            except (BlockingIOError, InterruptedError):
-                pass
-            except OSError as error:
-                self._lose(error)
-                return
-            if size == data_size:
-                return
             if self._is_reading:
                 remove_reader(self._loop, self._descriptor)
                 self._loop.add_reader(self._descriptor, self._read)
             self._loop.add_writer(self._descriptor, self._write)
-        self._buffer += memoryview(b"".join(data) if isinstance(data, list) else data)[size:]
+        self._buffer += memoryview(data)[size:]
         if len(self._buffer) > self._high and not self._is_paused:
             self._is_paused = True
             self._protocol.pause_writing()

@@ -24,7 +24,7 @@ Frame: TypeAlias = tuple[int, bytes, bytes]
 class FrameReader:
     """Cuts a stream of bytes into frames, keeping what is incomplete until more comes."""
 
-    __slots__ = ("_partial", "_wanted_size", "broken", "frame_size_max")
+    __slots__ = ("_partial", "_wanted_size", "broken", "frame_size_max", "partial_size")
 
     def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
         self.frame_size_max = frame_size_max
@@ -32,21 +32,19 @@ class FrameReader:
         self.broken: ProtocolError | None = None
         self._partial = bytearray()
         self._wanted_size = 0
-
-    @property
-    def partial_size(self) -> int:
-        """How many bytes of an incomplete frame are held."""
-        return len(self._partial)
+        # How many bytes of an incomplete frame are held.
+        self.partial_size = 0
 
     def feed(self, data: bytes) -> list[Frame]:
         """Returns every frame that `data` completes, in order."""
-        if self._partial:
+        if self.partial_size:
             # Only what has arrived is held, however much the prefix promises.
             self._partial += data
-            if len(self._partial) < self._wanted_size:
+            self.partial_size += len(data)
+            if self.partial_size < self._wanted_size:
                 return []
             data = bytes(self._partial)
-            self._partial = bytearray()
+            self._partial, self.partial_size = bytearray(), 0
         frames: list[Frame] = []
         start, end, length_max = 0, len(data), self.frame_size_max - 4
         while end - start >= 8:
@@ -64,6 +62,7 @@ class FrameReader:
             start = stop
         if start < end:
             self._partial += data[start:]
+            self.partial_size = end - start
             self._wanted_size = 8 if end - start < 8 else 4 + _unpack_prefix(data, start)[0]
         return frames
 
