@@ -232,7 +232,8 @@ def test_a_record_whose_topic_cannot_be_a_directory_is_stepped_over() -> None:
     assert made.dispatcher.offset == made.log.end_offset
 
 
-def test_what_was_just_appended_is_dispatched_as_if_it_were_read() -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 1000])
+def test_what_was_just_appended_is_dispatched_as_if_it_were_read(at_once: int) -> None:
     """Drafts with and without what they are found by, a batch, a delayed one, and ends of files in between."""
     levels = {1: 1000, 2: 5000}
     drafts = Drafts({DELAY_MARK: diversion(levels)})
@@ -258,7 +259,9 @@ def test_what_was_just_appended_is_dispatched_as_if_it_were_read() -> None:
         append(read, sent(), NOW + number)
         read.follow()
         many = sent()
-        told.dispatcher.dispatch_appended(many, append(told, many, NOW + number))
+        for first in range(0, len(many), at_once):
+            some = many[first : first + at_once]
+            told.dispatcher.dispatch_appended(some, append(told, some, NOW + number))
 
     assert told.dispatcher.offset == read.dispatcher.offset == told.log.end_offset
     assert told.dispatcher.timestamp == read.dispatcher.timestamp

@@ -185,12 +185,16 @@ class _Run:
 
     def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
         sends = self._sends
-        drafts = self._drafts[first : first + len(appended)]
-        requests, found = self._of(first, drafts, self.requests), self._of(first, drafts, self.found)
+        drafts, requests, found = self._drafts, self.requests, self.found
+        if len(appended) < len(drafts):
+            drafts = drafts[first : first + len(appended)]
+            requests, found = self._of(first, drafts, requests), self._of(first, drafts, found)
         sends.lane.under_way -= len(requests)
         size = appended[-1].end_offset - appended[0].physical_offset
         sends.statistics.put_all(self.topic, len(requests), size, perf_counter_ns() - self._began)
-        places = [place for draft, at in zip(drafts, appended, strict=True) for place in places_of(draft, at)]
+        places = places_of(drafts[0], appended[0])
+        for draft, at in zip(drafts[1:], appended[1:], strict=True):
+            places += places_of(draft, at)
         if is_durable:
             sends.answers.send_all(requests, found, places)
             return

@@ -1,7 +1,7 @@
 """How senders are answered: where each message came to lie, written without a header in between."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -82,11 +82,12 @@ class SentAnswers:
             connection.send_all(frames, is_flushed=True)
 
 
-def places_of(draft: Draft, appended: Appended) -> Iterator[Place]:
-    """Returns where the records of a draft came to lie that are not all of one queue."""
-    assert draft.queue_ids is not None
+def places_of(draft: Draft, appended: Appended) -> list[Place]:
+    """Returns where the records of a draft came to lie: one, or several that are not all of one queue."""
+    if draft.queue_ids is None:
+        return [(draft.queue_id, appended.physical_offset, appended.queue_offset)]
     physical_offsets = map(appended.physical_offset.__add__, draft.starts)
-    return zip(draft.queue_ids, physical_offsets, draft.queue_offsets, strict=True)
+    return list(zip(draft.queue_ids, physical_offsets, draft.queue_offsets, strict=True))
 
 
 def is_plain(unique_key: bytes) -> bool:

@@ -1,7 +1,7 @@
 """Who waits for the next message of a queue."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 # Told the queue of each message that comes to a topic.
 Watcher = Callable[[int], None]
@@ -53,6 +53,12 @@ class Arrivals:
             self._watchers[topic] = left
         else:
             del self._watchers[topic]
+
+    def notify_all(self, queues: Iterable[tuple[str, int]]) -> None:
+        waiting, watchers = self._waiting, self._watchers
+        for key in queues:
+            if key in waiting or key[0] in watchers:
+                self.notify(*key)
 
     def notify(self, topic: str, queue_id: int) -> None:
         for future in self._waiting.pop((topic, queue_id), ()):

@@ -112,6 +112,8 @@ class Dispatcher:
 
         Fewer may have been appended than there are drafts. As above on OSError.
         """
+        if len(appended) == 1 and self._dispatch_one(drafts[0], appended[0]):
+            return
         keyed = Keyed()
         topics, texts, offsets = keyed.topics, keyed.texts, keyed.offsets
         runs: Runs = {}
@@ -141,17 +143,35 @@ class Dispatcher:
             # All were appended at once.
             timestamp = appended[0].store_timestamp
             keyed.timestamps = [timestamp] * len(texts)
+            deleted = self._deleted if self._deleted is not None and self._deleted.offsets else None
             for (topic, queue_id), (queue_offset, entries) in runs.items():
-                if self._deleted is None or not self._deleted.covers(topic, entries[0][0]):
+                if deleted is None or not deleted.covers(topic, entries[0][0]):
                     self._queues.find(topic, queue_id).append_run(queue_offset, entries)
                     continue
                 # The topic was deleted before what was appended could be seen.
                 for number, entry in enumerate(entries, queue_offset):
-                    if not self._deleted.covers(topic, entry[0]):
+                    if not deleted.covers(topic, entry[0]):
                         self._queues.find(topic, queue_id).append(number, *entry)
             self._become_known(keyed, runs, offset, timestamp)
         if offset < appended[-1].end_offset:
             self.follow(appended[-1].end_offset)
+
+    def _dispatch_one(self, draft: Draft, place: Appended) -> bool:
+        """Does the same for a single record of which the draft says all that is needed; False if it does not."""
+        physical_offset, keys, topic = place.physical_offset, draft.keys, draft.topic
+        if physical_offset != self.offset or keys is None or self._is_extended:
+            return False
+        if self._deleted is not None and self._deleted.offsets and self._deleted.covers(topic, physical_offset):
+            return False
+        end_offset, queue_id = place.end_offset, draft.queue_id
+        queue = self._queues.find(topic, queue_id)
+        queue.append(place.queue_offset, physical_offset, end_offset - physical_offset, draft.tags_code)
+        if self._index is not None:
+            self._index.put(topic, keys, physical_offset, place.store_timestamp)
+        self.offset, self.timestamp = end_offset, place.store_timestamp
+        if self._arrivals:
+            self._arrivals.notify(topic, queue_id)
+        return True
 
     def _enter_all(self, records: Sequence[Peek], keyed: Keyed) -> None:
         """Gives records their entries in the queues, and adds to `keyed` what they are found by."""
@@ -169,8 +189,7 @@ class Dispatcher:
         self.offset = end_offset
         self.timestamp = timestamp
         if self._arrivals:
-            for topic, queue_id in queues:
-                self._arrivals.notify(topic, queue_id)
+            self._arrivals.notify_all(queues)
 
     def dispatch_run(self, records: Sequence[Peek]) -> None:
         """Does the same as `dispatch_all`, faster if they are many, and wakes nobody: for a store that is opened."""

@@ -94,8 +94,15 @@ class Drafts:
         first = 0
         for records, starts in encode_runs(topic, store_host, rows, size_max):
             end = first + len(starts)
-            draft = Draft(topic, rows[first][0], records, starts, parts=_parts(starts, found[first:end]))
-            draft.queue_ids = [row[0] for row in rows[first:end]]
+            draft = Draft(topic, rows[first][0], records, starts)
+            if len(starts) == 1:
+                # Most turns bring one message if few are sent.
+                unique_key, more, traits = found[first]
+                draft.keys = index_keys(unique_key, more, traits.tag)
+                draft.tags_code = traits.tags_code
+            else:
+                draft.parts = _parts(starts, found[first:end])
+                draft.queue_ids = [row[0] for row in rows[first:end]]
             drafts.append(draft)
             first = end
         return drafts

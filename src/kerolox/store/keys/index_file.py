@@ -121,7 +121,25 @@ class IndexFile:
 
     def put(self, hashes: Sequence[int], physical_offset: int, store_timestamp: int) -> int:
         """Enters the keys of a record, as many as there is room for, and returns how many. Offsets must not fall."""
-        return self.put_all(hashes, [physical_offset] * len(hashes), [store_timestamp] * len(hashes))
+        header, slots = self.header, self._slots
+        number = header.next_entry
+        if len(hashes) != 1 or header.is_empty or number >= self._shape.entries:
+            return self.put_all(hashes, [physical_offset] * len(hashes), [store_timestamp] * len(hashes))
+        assert slots is not None
+        assert physical_offset >= header.end_physical_offset
+        key_hash = hashes[0]
+        slot = key_hash % self._shape.slots
+        previous = slots[slot]
+        if not 0 < previous < number:
+            previous = 0
+            header.slots_used += 1
+        slots[slot] = number
+        self._pages_dirty.add(slot // _PAGE_SLOTS)
+        seconds = _seconds(header.begin_timestamp, store_timestamp)
+        self.pending += _pack_entry(key_hash, physical_offset, seconds, previous)
+        header.next_entry = number + 1
+        header.end_physical_offset, header.end_timestamp = physical_offset, store_timestamp
+        return 1
 
     def put_all(self, hashes: Sequence[int], offsets: Sequence[int], timestamps: Sequence[int]) -> int:
         """The same of many records: hash, physical offset and store time of each key."""
@@ -156,6 +174,9 @@ class IndexFile:
     def _seconds(self, offsets: Sequence[int], timestamps: Sequence[int]) -> list[int]:
         """Returns the times of entries as the file has them, and begins the file if they are its first."""
         header = self.header
+        if timestamps[0] == timestamps[-1] and not header.is_empty and len(set(timestamps)) == 1:
+            # What is appended at once has one time.
+            return [_seconds(header.begin_timestamp, timestamps[0])] * len(timestamps)
         first: list[int] = []
         if header.is_empty:
             # The first entry counts from the end of the file before, if there is one, as Java's does.

@@ -129,7 +129,7 @@ class KeyIndex:
         """
         if not keys:
             return
-        hashes = [key_hash(topic, key) for key in keys]
+        hashes = [_hash(topic, key) for key in keys]
         if self._files:
             file = self._files[-1]
             end_offset = file.header.end_physical_offset

@@ -110,8 +110,9 @@ class CommitLog:
         segments = self._segments
         if self.end_offset == segments.end_offset:
             self._extend(no_file)
-        # Else what was refused could be found after a crash, behind what was accepted.
-        self.clear_stray()
+        if self._stray_end:
+            # Else what was refused could be found after a crash, behind what was accepted.
+            self.clear_stray()
         room = segments.room_after(self.end_offset)
         if size + BLANK_SIZE_MIN > room:
             # A record never spans two files: the rest of this one becomes a blank that sends readers on to the
@@ -132,6 +133,14 @@ class CommitLog:
     ) -> list[Appended]:
         """Writes as many drafts from the `first` on as fit into this file, at least one."""
         start = self.end_offset
+        if len(drafts) == 1:
+            # As most turns bring it if few are sent; there is room for it.
+            draft, queue_offset = drafts[0], queue_offsets[0]
+            _stamp(draft, queue_offset, start, store_timestamp)
+            data = bytes(draft.records)
+            self._write(data)
+            self._grow(data, len(draft.starts))
+            return [Appended(start, self.end_offset, queue_offset, store_timestamp)]
         room = self._segments.room_after(start) - BLANK_SIZE_MIN
         if first:
             drafts, queue_offsets = drafts[first:], queue_offsets[first:]
@@ -143,17 +152,20 @@ class CommitLog:
         offsets = [start]
         record_count = 0
         for draft, queue_offset in zip(drafts, queue_offsets, strict=True):
-            count = len(draft.starts)
-            numbers = draft.queue_offsets or range(queue_offset, queue_offset + count)
-            stamp_all(draft.records, draft.starts, numbers, offsets[-1], store_timestamp)
-            record_count += count
+            _stamp(draft, queue_offset, offsets[-1], store_timestamp)
+            record_count += len(draft.starts)
             offsets.append(offsets[-1] + len(draft.records))
         data = b"".join(records)
         self._write(data)
-        self.end_offset = offsets[-1]
+        self._grow(data, record_count)
+        return list(map(Appended, offsets, offsets[1:], queue_offsets, repeat(store_timestamp)))
+
+    def _grow(self, data: bytes, record_count: int) -> None:
+        """Counts what was written at the end."""
+        start = self.end_offset
+        self.end_offset = start + len(data)
         self.marks.add(start, data, record_count)
         self._recent_offset, self._recent = start, data
-        return list(map(Appended, offsets, offsets[1:], queue_offsets, repeat(store_timestamp)))
 
     def _write(self, data: bytes) -> None:
         """Writes at the end; of what fails some may be there."""
@@ -227,3 +239,10 @@ class CommitLog:
 
     def settle(self, removal: Removal) -> None:
         self._segments.settle(removal)
+
+
+def _stamp(draft: Draft, queue_offset: int, physical_offset: int, store_timestamp: int) -> None:
+    """Writes into the records of a draft what is known only when their place in the log is."""
+    starts = draft.starts
+    numbers = draft.queue_offsets or range(queue_offset, queue_offset + len(starts))
+    stamp_all(draft.records, starts, numbers, physical_offset, store_timestamp)

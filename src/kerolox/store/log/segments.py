@@ -243,10 +243,11 @@ class Segments:
 
     def write(self, offset: int, data: bytes) -> None:
         """Writes within the file that holds `offset`, which must be there."""
-        assert self.first_offset <= offset < self.end_offset
-        assert len(data) <= self.room_after(offset)
-        start = self.start_of(offset)
-        self._files.get(self._path(start)).write(offset - start, data)
+        starts, size = self._starts, self.segment_size
+        at = offset % size
+        assert starts[0] <= offset < starts[-1] + size
+        assert at + len(data) <= size
+        self._files.get(self._path(offset - at)).write(at, data)
 
     def extend(self, offset: int) -> None:
         """Makes the file that holds `offset`, at its full size; it follows the last, or is the first of all.
