@@ -140,3 +140,66 @@ def test_timers_threads_and_subprocesses_work_as_on_any_loop() -> None:
         return number, await asyncio.wait_for(process.wait(), 30)
 
     assert server_loop.run(main()) == (7, 0)
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda loop, job: loop.call_soon(job),
+        lambda loop, job: loop.call_soon_threadsafe(job),
+        lambda loop, job: loop.call_later(0, job),
+        lambda loop, job: loop.call_later(0.002, job),
+        lambda loop, job: loop.run_in_executor(None, loop.call_soon_threadsafe, job),
+    ],
+)
+def test_what_a_reader_leaves_to_asyncio_is_done_though_there_is_always_something_to_read(leave: Any) -> None:
+    pipe = Pipe()
+    pipe.fill()
+    turns = 0
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def read() -> None:
+            nonlocal turns
+            turns += 1
+            if turns == 3:
+                leave(loop, done.set)
+
+        add_reader(loop, pipe.read_end, read)
+        await done.wait()
+        remove_reader(loop, pipe.read_end)
+
+    on_server_loop(main())
+
+    assert turns >= 3
+    pipe.close()
+
+
+def test_a_timer_wakes_its_task_while_sockets_bring_something_in_every_turn() -> None:
+    pipe = Pipe()
+    pipe.fill()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        add_reader(loop, pipe.read_end, lambda: None)
+        await asyncio.sleep(0.002)
+        remove_reader(loop, pipe.read_end)
+
+    on_server_loop(main())
+
+    pipe.close()
+
+
+def test_a_reader_can_stop_the_loop() -> None:
+    pipe = Pipe()
+    pipe.fill()
+    loop = ServerLoop()
+
+    add_reader(loop, pipe.read_end, loop.stop)
+    loop.run_forever()
+
+    remove_reader(loop, pipe.read_end)
+    loop.close()
+    pipe.close()
