@@ -68,6 +68,7 @@ def test_the_hash_that_has_no_positive_form_is_zero() -> None:
 
     assert slowly(f"t#{key}") == -(2**31)
     assert key_hash("t", key.encode()) == 0
+    assert key_hashes(["t"] * 20, [key.encode()] * 20) == [0] * 20
 
 
 def _text_with_hash(hashed: int, size: int) -> str:
@@ -100,3 +101,18 @@ def test_many_keys_of_any_size_fill_their_lanes_and_no_others(size: int) -> None
     keys = [bytes([first % 128]) * size for first in range(300)]
 
     assert key_hashes(["topic"] * 300, keys) == [key_hash("topic", key) for key in keys]
+
+
+@given(
+    st.sampled_from([b"7F00000151F1DABDB9114D35", b"7F00000151F1DABDB9114D3\x00"]),
+    st.lists(st.binary(min_size=8, max_size=8).filter(bytes.isascii), min_size=1, max_size=140),
+    st.booleans(),
+)
+def test_unique_ids_of_one_client_are_hashed_to_the_same_numbers(
+    head: bytes, tails: list[bytes], is_other: bool
+) -> None:
+    keys = [head + tail for tail in tails]
+    if is_other:
+        keys[-1] = b"8" + keys[-1][1:]
+
+    assert key_hashes(["topic"] * len(keys), keys) == [key_hash("topic", key) for key in keys]

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerolox.message import sysflag
+from kerolox.message.batch import Part
+from kerolox.message.batch import encode as encode_parts
 from kerolox.message.message import Message
 from kerolox.message.peek import Peek
 from kerolox.message.properties import to_bytes
@@ -244,7 +246,15 @@ def test_what_was_just_appended_is_dispatched_as_if_it_were_read(at_once: int) -
         kinds = (sysflag.PREPARED, sysflag.COMMIT, sysflag.ROLLBACK)
         in_transactions = [drafts.one(Message("orders", b"x", sys_flag=kind)) for kind in kinds]
         delayed = drafts.one(Message("later", b"x", to_bytes({"DELAY": "2", "TAGS": "t"})))
-        return [*plain, batch([b"1", b"2"]), *in_transactions, delayed, draft_of_size(900)]
+        alike = [
+            drafts.batch(
+                Message("orders", b"", queue_id=1),
+                encode_parts(Part(b"x", to_bytes({"UNIQ_KEY": f"v{number}", **more})) for number in range(2)),
+            )
+            for more in ({}, {"TAGS": "t"})
+        ]
+        assert all(isinstance(each.starts, range) for each in alike)
+        return [*plain, batch([b"1", b"2"]), *alike, *in_transactions, delayed, draft_of_size(900), *alike[:1]]
 
     def append(made: Made, many: list[Draft], timestamp: int) -> list[Appended]:
         offsets = []
@@ -270,5 +280,11 @@ def test_what_was_just_appended_is_dispatched_as_if_it_were_read(at_once: int) -
         assert other is not None
         assert list(other.entries(0, 1000)) == list(queue.entries(0, 1000))
     assert len(told.queues) == len(read.queues)
-    for topic, name in (("orders", b"a"), ("orders", b"k3"), ("orders", b"u"), ("SCHEDULE_TOPIC_XXXX", b"T#t")):
+    for topic, name in (
+        ("orders", b"a"),
+        ("orders", b"k3"),
+        ("orders", b"u"),
+        ("orders", b"v1"),
+        ("SCHEDULE_TOPIC_XXXX", b"T#t"),
+    ):
         assert told.index.query(topic, name, 1000) == read.index.query(topic, name, 1000)

@@ -329,3 +329,20 @@ def test_a_batch_says_of_each_part_what_it_is_found_by() -> None:
     keys, key_starts = [b"u1", b"T#red", b"u2", b"k"], [first, first, second, second]
     assert draft.parts == Parts(keys, key_starts, [tags_code(b"red"), 0])
     assert DRAFTS.batch(message(), encode_parts([*parts, Part(b"c")])).parts is None
+
+
+@pytest.mark.parametrize("more", [{}, {"TAGS": "red"}, {"KEYS": "a b"}, {"TAGS": "red", "KEYS": "a"}, {"DELAY": "1"}])
+def test_a_batch_of_messages_that_are_alike_is_drafted_like_any(
+    more: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [Part(b"body%d" % number, to_bytes({"UNIQ_KEY": f"u{number}", **more})) for number in range(10)]
+    drafted = Drafts({DELAY_MARK: diversion(LEVELS)}).batch(message(b""), encode_parts(parts))
+    monkeypatch.setattr("kerolox.message.even.outline", lambda data: None)
+
+    expected = DRAFTS.batch(message(b""), encode_parts(parts))
+
+    assert (drafted.records, list(drafted.starts)) == (expected.records, list(expected.starts))
+    assert (drafted.parts is None) == (expected.parts is None)
+    if drafted.parts is not None and expected.parts is not None:
+        assert (drafted.parts.keys, list(drafted.parts.key_starts)) == (expected.parts.keys, expected.parts.key_starts)
+        assert drafted.parts.tags_codes == expected.parts.tags_codes

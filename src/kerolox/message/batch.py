@@ -59,6 +59,12 @@ def is_short(data: bytes, parts_max: int) -> bool:
     """Whether there are no more parts than that; what is no batch is short."""
     if len(data) <= parts_max * PART_SIZE_MIN:
         return True
+    size = _HEAD.unpack_from(data)[0]
+    if size >= PART_SIZE_MIN and len(data) <= parts_max * size and len(data) % size == 0:
+        sizes = [data[at::size] for at in range(4)]
+        if all(column.count(column[0]) == len(column) for column in sizes):
+            # They are of one size, as most are.
+            return True
     at, end = 0, len(data) - PART_SIZE_MIN
     for _ in range(parts_max):
         if at > end:

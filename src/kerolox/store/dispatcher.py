@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from operator import sub
 from typing import TypeAlias
 
@@ -124,9 +125,17 @@ class Dispatcher:
                 # Something lies between, such as the end of a file, or it is not known what it is found by.
                 break
             offset, topic = place.end_offset, draft.topic
+            key_offsets: Sequence[int]
             if parts is None:
                 entries = [(physical_offset, offset - physical_offset, draft.tags_code)]
                 key_offsets = [physical_offset] * len(keys or ())
+            elif isinstance(draft.starts, range):
+                size = draft.starts.step
+                all_starts = range(physical_offset, offset, size)
+                entries = list(zip(all_starts, repeat(size), parts.tags_codes))
+                keys, key_offsets = parts.keys, all_starts
+                if parts.key_starts is not draft.starts:
+                    key_offsets = [physical_offset + start for start in parts.key_starts]
             else:
                 starts = [physical_offset + start for start in draft.starts]
                 entries = list(zip(starts, map(sub, (*starts[1:], offset), starts), parts.tags_codes, strict=True))

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from kerolox.message import names, sysflag
+from kerolox.message import even, names, sysflag
 from kerolox.message.batch import PART_SIZE_MIN, is_short, to_records
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
@@ -14,7 +14,7 @@ from kerolox.message.properties import find, mark, outline, pick
 from kerolox.message.record import BODY_SIZE_MAX, Row, check_properties, encode, encode_runs
 from kerolox.message.tags import tags_code
 from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, java_int
-from kerolox.store.keys.key_index import index_keys
+from kerolox.store.keys.key_index import index_keys, tag_key
 from kerolox.store.log.commit_log import Draft, Parts
 
 # Returns the message that is stored instead of the one that was sent: the same, if it is none of its business.
@@ -114,14 +114,37 @@ class Drafts:
         in a part's own properties has no effect. RecordError if the body is no batch.
         """
         self._check_batch(shared, body)
+        even_draft = self._even_batch(shared, body)
+        if even_draft is not None:
+            return even_draft
         records, starts, properties = to_records(body, shared)
-        self._check_keys(body, properties)
+        self._check_keys(properties)
         draft = Draft(shared.topic, shared.queue_id, records, starts, True, _is_awaited(shared.properties))
         found = [read for read in map(self.properties.read, properties) if read is not None]
         if len(found) == len(starts):
             # Else one of them wants a closer look.
             draft.parts = _parts(starts, found)
         return draft
+
+    def _even_batch(self, shared: Message, body: bytes) -> Draft | None:
+        """Returns the same of a batch whose messages differ in body and unique key only; None if they do not."""
+        outlined = even.outline(body)
+        read = None if outlined is None else self.properties.read(outlined.properties)
+        # With keys, and with many messages, it is looked at more closely.
+        if outlined is None or read is None or read[1] or outlined.part_count > self._keys_max:
+            return None
+        made = even.to_records(body, outlined, shared)
+        if made is None:
+            return None
+        records, starts, keys = made
+        traits = read[2]
+        key_starts: Sequence[int] = starts
+        if traits.tag:
+            keys = [key for unique_key in keys for key in (unique_key, tag_key(traits.tag))]
+            key_starts = [start for start in starts for _ in range(2)]
+        parts = Parts(keys, key_starts, [traits.tags_code] * len(starts))
+        is_awaited = _is_awaited(shared.properties)
+        return Draft(shared.topic, shared.queue_id, records, starts, True, is_awaited, parts=parts)
 
     def _check_batch(self, shared: Message, body: bytes) -> None:
         _check_inner_batch(shared)
@@ -139,9 +162,9 @@ class Drafts:
         if level is None or level > 0:
             raise MessageIllegal(f"a batch cannot be delayed, and {names.DELAY} is {text[:100]!r}")
 
-    def _check_keys(self, body: bytes, properties: Sequence[bytes]) -> None:
-        """Keys are parted by spaces, so that nearly every batch can be seen to have few."""
-        if len(properties) + body.count(b" ") <= self._keys_max:
+    def _check_keys(self, properties: Sequence[bytes]) -> None:
+        # A key and a space take two bytes, so that nearly every batch can be seen to have few.
+        if sum(map(len, properties)) <= 2 * self._keys_max:
             return
         count = sum(len(find(data, KEYS_MARK).split()) for data in properties)
         if count > self._keys_max:
@@ -150,8 +173,10 @@ class Drafts:
 
 def _parts(starts: Sequence[int], found: Sequence[Found]) -> Parts:
     """Returns what records are found by that begin there, by what was found in their properties."""
-    parts = Parts([], [], [])
-    keys, key_starts, note_code = parts.keys, parts.key_starts, parts.tags_codes.append
+    keys: list[bytes] = []
+    key_starts: list[int] = []
+    tags_codes: list[int] = []
+    note_code = tags_codes.append
     for start, (unique_key, more, traits) in zip(starts, found, strict=True):
         note_code(traits.tags_code)
         if more or traits.tag:
@@ -161,7 +186,7 @@ def _parts(starts: Sequence[int], found: Sequence[Found]) -> Parts:
         else:
             keys.append(unique_key)
             key_starts.append(start)
-    return parts
+    return Parts(keys, key_starts, tags_codes)
 
 
 def _is_awaited(properties: bytes) -> bool:

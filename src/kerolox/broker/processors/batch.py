@@ -1,6 +1,7 @@
 """Sending several messages for one queue in one request."""
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter
@@ -113,7 +114,8 @@ class Batches:
     def sent(self, appended: Appended, shared: Message, draft: Draft, *, is_durable: bool) -> Reply[h.Sent]:
         """Returns the answer that names the place of each message."""
         first, host = appended.physical_offset, self._storing.store_host.hex().upper()
-        message_ids = ",".join([f"{host}{first + start:016X}" for start in draft.starts])
+        offsets = struct.pack(f">{len(draft.starts)}q", *map(first.__add__, draft.starts))
+        message_ids = host + offsets.hex(",", 8).upper().replace(",", "," + host)
         unique_key = find(shared.properties, _UNIQ_KEY).decode("utf-8", "replace") or None
         return self._admission.sent(
             message_ids, shared.queue_id, appended.queue_offset, unique_key, is_durable=is_durable

@@ -15,7 +15,7 @@ class Parts(msgspec.Struct, gc=False):
     """What several records are found by: all keys, where the record of each begins, and each record's tag."""
 
     keys: list[bytes]
-    key_starts: list[int]
+    key_starts: Sequence[int]
     tags_codes: list[int]
 
 
@@ -25,8 +25,8 @@ class Draft(msgspec.Struct, gc=False):
     topic: str
     queue_id: int
     records: bytearray
-    # Where in `records` each of them begins.
-    starts: tuple[int, ...] = (0,)
+    # Where in `records` each of them begins; a range if they are of one size, and of one sender.
+    starts: Sequence[int] = (0,)
     # Records of some transaction types are in no queue, and take no offset of one.
     is_queued: bool = True
     # Whether its sender wants to wait until it is durable, where the configuration promises that (property WAIT).
