@@ -104,7 +104,9 @@ def test_many_keys_of_any_size_fill_their_lanes_and_no_others(size: int) -> None
 
 
 @given(
-    st.sampled_from([b"7F00000151F1DABDB9114D35", b"7F00000151F1DABDB9114D3\x00"]),
+    st.sampled_from(
+        [b"7F00000151F1DABDB9114D35", b"7F00000151F1DABDB9114D3\x00", b"FD" + b"0" * 46, b"\xc3\xa9345678"]
+    ),
     st.lists(st.binary(min_size=8, max_size=8).filter(bytes.isascii), min_size=1, max_size=140),
     st.booleans(),
 )

@@ -93,14 +93,18 @@ def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
         return [hashed for at in parts for hashed in key_hashes(topics[at : at + _LANES], keys[at : at + _LANES])]
     sizes = set(map(len, keys))
     longest = max(sizes, default=0)
+    by_topic = {topic: _topic_hash(topic) for topic in set(topics)}
     lane_size = _LANE_SIZES[longest > _LANE_SIZES[0]]
+    are_even = len(sizes) == 1 and len(by_topic) == 1
+    if are_even and (tails := _tails(b"".join(keys), longest, count)):
+        prefix = by_topic[topics[0]] * _POWERS[longest - _TAIL_SIZE] + _hash_ascii(keys[0][:-_TAIL_SIZE])
+        return _even_hashes(prefix * _POWERS[_TAIL_SIZE], tails, count, _TAIL_SIZE)
     # A hash is that of what follows leading zeros.
     text = b"".join(keys if sizes == {lane_size} else [key.rjust(lane_size, b"\0") for key in keys])
     if longest > lane_size or not text.isascii():
         return _mixed_hashes(topics, keys)
-    by_topic = {topic: _topic_hash(topic) for topic in set(topics)}
-    if len(sizes) == 1 and len(by_topic) == 1:
-        return _even_hashes(topics[0], text, count, longest, lane_size)
+    if are_even:
+        return _even_hashes(by_topic[topics[0]] * _POWERS[longest], text, count, lane_size)
     lanes, powers = _last_words("I", _summed(text, lane_size), count, lane_size), _POWERS
     # As in `key_hash`.
     return [
@@ -111,15 +115,17 @@ def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
     ]
 
 
-def _even_hashes(topic: str, text: bytes, count: int, size: int, lane_size: int) -> list[int]:
-    """Returns the same of keys of one size and one topic, each in its lane."""
-    prefix = _topic_hash(topic) * _POWERS[size]
-    if size == _UNIQUE_KEY_SIZE == lane_size and len(topic) <= _TOPIC_SIZE_MAX:
-        words = array("Q", text)
-        if all(words[at::4].tobytes() == text[8 * at : 8 * at + 8] * count for at in range(3)):
-            # Those of one client and one minute differ in the last eight characters only.
-            prefix = _prefix_hash(topic, text[: size - _TAIL_SIZE]) * _POWERS[_TAIL_SIZE]
-            text, lane_size = words[3::4].tobytes(), _TAIL_SIZE
+def _tails(text: bytes, size: int, count: int) -> bytes:
+    """Returns the last eight bytes of each key where all before them is the same, as in most ids of one client."""
+    if size % _TAIL_SIZE or not _TAIL_SIZE < size <= _LANE_SIZES[-1] or not text.isascii():
+        return b""
+    words, step = array("Q", text), size // _TAIL_SIZE
+    heads = (words[at::step].tobytes() == text[8 * at : 8 * at + 8] * count for at in reversed(range(step - 1)))
+    return words[step - 1 :: step].tobytes() if all(heads) else b""
+
+
+def _even_hashes(prefix: int, text: bytes, count: int, lane_size: int) -> list[int]:
+    """Returns the same of keys of one size and one topic, each in its lane, by what precedes them."""
     ones = _ONES[lane_size] >> 8 * lane_size * (_LANES - count)
     # A lane has room for this too.
     number = _summed(text, lane_size) + (prefix & _BITS) * ones

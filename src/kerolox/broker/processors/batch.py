@@ -1,13 +1,15 @@
 """Sending several messages for one queue in one request."""
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
 from kerolox.broker.admission import Admission, Sending, queue_of
+from kerolox.broker.batch_answers import offset_ids, write
+from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.sent import is_plain
 from kerolox.broker.statistics import Statistics
 from kerolox.broker.storing import Storing, born_host, refusal
 from kerolox.broker.system_topics import RETRY_PREFIX
@@ -25,6 +27,7 @@ from kerolox.store.configuration import StoreConfig
 from kerolox.store.errors import StoreBusy, WaitedTooLong
 from kerolox.store.log.commit_log import Appended, Draft
 from kerolox.wire.bodies.topics import TopicConfig
+from kerolox.wire.command import ONEWAY_BIT
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
 
@@ -37,8 +40,15 @@ class Batches:
     """All messages of a batch are stored, one after the other, or none."""
 
     def __init__(
-        self, admission: Admission, storing: Storing, topics: TopicTable, lane: Lane, statistics: Statistics
+        self,
+        config: BrokerConfig,
+        admission: Admission,
+        storing: Storing,
+        topics: TopicTable,
+        lane: Lane,
+        statistics: Statistics,
     ) -> None:
+        self._config = config
         self._admission = admission
         self._storing = storing
         self._topics = topics
@@ -113,13 +123,21 @@ class Batches:
 
     def sent(self, appended: Appended, shared: Message, draft: Draft, *, is_durable: bool) -> Reply[h.Sent]:
         """Returns the answer that names the place of each message."""
-        first, host = appended.physical_offset, self._storing.store_host.hex().upper()
-        offsets = struct.pack(f">{len(draft.starts)}q", *map(first.__add__, draft.starts))
-        message_ids = host + offsets.hex(",", 8).upper().replace(",", "," + host)
+        ids = offset_ids(self._storing.store_host, appended.physical_offset, draft.starts)
         unique_key = find(shared.properties, _UNIQ_KEY).decode("utf-8", "replace") or None
-        return self._admission.sent(
-            message_ids, shared.queue_id, appended.queue_offset, unique_key, is_durable=is_durable
-        )
+        return self._admission.sent(ids, shared.queue_id, appended.queue_offset, unique_key, is_durable=is_durable)
+
+    def answer(self, request: Incoming[Any], appended: Appended, shared: Message, draft: Draft) -> None:
+        """Sends the same where all went well; the store has it leave, as its `on_told`."""
+        unique_key = find(shared.properties, _UNIQ_KEY)
+        if unique_key and not is_plain(unique_key):
+            Later[h.Sent](request).answer(self.sent(appended, shared, draft, is_durable=True))
+        elif not request.flag & ONEWAY_BIT:
+            ids = offset_ids(self._storing.store_host, appended.physical_offset, draft.starts)
+            place = shared.queue_id, appended.queue_offset
+            region, is_traced = self._config.region_id, self._config.trace_on
+            frame = write(request.serialization, request.opaque, ids, place, unique_key, region, is_traced)
+            request.origin.send_all((frame,), is_flushed=True)
 
     def refused(self, error: Exception) -> Reply[h.Sent]:
         return self._admission.refused(refusal(error))
@@ -181,7 +199,10 @@ class _Pending:
     def stored(self, appended: Appended, is_durable: bool) -> None:
         self._lane.under_way -= 1
         self._batches.count(appended, self._shared, self._draft, perf_counter() - self._began)
-        self._later.answer(self._batches.sent(appended, self._shared, self._draft, is_durable=is_durable))
+        if is_durable:
+            self._batches.answer(self._later.request, appended, self._shared, self._draft)
+        else:
+            self._later.answer(self._batches.sent(appended, self._shared, self._draft, is_durable=False))
 
     def refused(self, error: Exception) -> None:
         self._lane.under_way -= 1

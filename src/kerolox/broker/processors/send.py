@@ -53,7 +53,7 @@ class SendProcessor:
         self._topics = topics
         self._admission = admission
         self._retries = retries
-        self._batches = Batches(admission, storing, topics, lane, statistics)
+        self._batches = Batches(config, admission, storing, topics, lane, statistics)
         self._storing = storing
         self._drafts = storing.drafts
         self._submit = storing.store.submit

@@ -155,15 +155,15 @@ class IndexFile:
         slot_count, number = self._shape.slots, header.next_entry
         previous: list[int] = []
         note = previous.append
-        for key_hash in hashes:
-            slot = key_hash % slot_count
+        wanted = [key_hash % slot_count for key_hash in hashes]
+        for slot in wanted:
             before = slots[slot]
             note(before if 0 < before < number else 0)
             slots[slot] = number
             number += 1
         # When all are dirty, as after many entries, they need not be told one by one.
         if len(self._pages_dirty) * _PAGE_SLOTS < slot_count:
-            self._pages_dirty.update([key_hash % slot_count // _PAGE_SLOTS for key_hash in hashes])
+            self._pages_dirty.update([slot // _PAGE_SLOTS for slot in wanted])
         seconds = self._seconds(offsets, timestamps)
         self.pending += b"".join(map(_pack_entry, hashes, offsets, seconds, previous))
         header.slots_used += previous.count(0)
@@ -182,6 +182,9 @@ class IndexFile:
             # The first entry counts from the end of the file before, if there is one, as Java's does.
             first = [_seconds(header.begin_timestamp, timestamps[0])]
             header.begin_physical_offset, header.begin_timestamp = offsets[0], timestamps[0]
+        elif timestamps.count(timestamps[0]) == len(timestamps):
+            # What is appended at once is of one time.
+            return [_seconds(header.begin_timestamp, timestamps[0])] * len(timestamps)
         known = {timestamp: _seconds(header.begin_timestamp, timestamp) for timestamp in set(timestamps)}
         return first + [known[timestamp] for timestamp in timestamps[len(first) :]]
 
