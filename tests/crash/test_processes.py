@@ -24,7 +24,7 @@ LIVES = int(os.environ.get("KEROLOX_CRASH_LIVES", "2"))
 # How often a store is checked while it is written.
 CHECKS = 10
 # `make test` has time for these only.
-NAMES = SYSCALLS if CALLS != 1 else ("pwrite64", "fdatasync", "fallocate")
+NAMES = SYSCALLS if CALLS != 1 else ("pwrite64", "fdatasync", "io_submit", "fallocate")
 # Among them one that must refuse: from the third write on, when most messages are still to come, none succeeds.
 FAILURES = (("pwrite64", "ENOSPC", "+"), ("fdatasync", "EIO", ""), ("fallocate", "EMFILE", "+"))
 

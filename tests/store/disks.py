@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Union
 
+from kerolox.runtime.kernel_syncs import Ended, KernelSyncs
+
 SECTOR_SIZE = 512
 
 
@@ -339,6 +341,9 @@ class SimulatedFile:
         # After a failed sync the system may take the pages for clean, though the disk never saw them.
         self._disk._change("sync", self.path, self._inode.pending.clear)
         self._inode.sync()
+
+    def begin_sync(self, syncs: KernelSyncs, ended: Ended) -> bool:
+        return False
 
     def allocate(self, size: int) -> None:
         self._check_open()

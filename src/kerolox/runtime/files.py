@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from kerolox.runtime.kernel_syncs import Ended, KernelSyncs
+
 BACKUP_SUFFIX = ".bak"
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -49,6 +51,9 @@ class File(Protocol):
 
     def sync(self) -> None:
         """Makes what was written survive a power cut. Once it has failed, it must not be trusted again."""
+
+    def begin_sync(self, syncs: KernelSyncs, ended: Ended) -> bool:
+        """Begins to do the same, and has it told how it ended; False, and nothing is told, where that cannot be had."""
 
     def allocate(self, size: int) -> None:
         """Makes the file `size` bytes long, with room for all of them; OSError if the disk has none."""
@@ -166,6 +171,24 @@ class RealFile:
             os.fdatasync(descriptor)
         finally:
             self._to_sync.put(descriptor)
+
+    def begin_sync(self, syncs: KernelSyncs, ended: Ended) -> bool:
+        try:
+            descriptor = self._to_sync.get_nowait()
+        except queue.Empty:
+            # One is opened in a thread, and then there is one more.
+            return False
+
+        def end(error: OSError | None) -> None:
+            self._to_sync.put(descriptor)
+            ended(error)
+
+        try:
+            syncs.begin(descriptor, end)
+        except OSError:
+            self._to_sync.put(descriptor)
+            return False
+        return True
 
     def _one_to_sync(self) -> int:
         try:

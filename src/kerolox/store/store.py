@@ -341,14 +341,14 @@ class Store(Service):
             self._show(drafted, appended)
 
     def _become_durable(self) -> None:
+        self._promises.settle(self.flusher.durable_offset)
+        self.on_told()
         unseen = self._unseen
         while unseen and unseen[0][1][-1].end_offset <= self.flusher.durable_offset:
             made_known = unseen.popleft()
             if self._lag is None:
                 self._follow(*made_known)
         self._follow()
-        self._promises.settle(self.flusher.durable_offset)
-        self.on_told()
 
     def _awaits_file(self) -> bool:
         """Has the next file of the log made; True if what was gathered is appended only when that is done."""

@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kerolox.runtime.kernel_syncs import Ended
 from kerolox.store.errors import StoreReadOnly
+from kerolox.store.log import flusher as module
 from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.flusher import Flusher
-from tests.store.disks import SimulatedDisk
+from tests.store.disks import SimulatedDisk, SimulatedFile
 from tests.store.stores import draft, segments
 
 
@@ -317,6 +319,125 @@ async def test_a_later_sync_means_nothing_when_one_before_it_has_failed() -> Non
 
         assert all(isinstance(result, StoreReadOnly) for result in results)
         assert flusher.durable_offset == 0
+
+
+class ByKernel:
+    """Syncs that the kernel carries out, each of which ends when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.under_way: list[tuple[SimulatedFile, Ended]] = []
+        monkeypatch.setattr(SimulatedFile, "begin_sync", lambda file, syncs, ended: self.begin(file, ended))
+        monkeypatch.setattr(module, "KernelSyncs", lambda loop: self)
+
+    def begin(self, file: SimulatedFile, ended: Ended) -> bool:
+        self.under_way.append((file, ended))
+        return True
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.under_way) < count:
+                await asyncio.sleep(0)
+
+    def end(self, number: int, error: OSError | None = None) -> None:
+        file, ended = self.under_way[number]
+        if error is None:
+            file.sync()
+        ended(error)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> ByKernel:
+    return ByKernel(monkeypatch)
+
+
+@contextlib.asynccontextmanager
+async def by_kernel(kernel: ByKernel) -> AsyncIterator[tuple[CommitLog, Flusher, list[asyncio.Task[bool]]]]:
+    """Two senders, each with a sync of its own under way in the kernel."""
+    log = CommitLog(segments(SimulatedDisk()))
+    flusher = Flusher(log, interval_seconds=60, syncs_max=2)
+    # The first syncs the new file's directory, too, and needs a thread.
+    append(log)
+    await flusher.flush()
+    running = asyncio.create_task(flusher.run())
+    senders = []
+    for number in range(2):
+        senders.append(asyncio.create_task(flusher.wait(append(log), timeout_seconds=20)))
+        await kernel.until(number + 1)
+    try:
+        yield log, flusher, senders
+    finally:
+        running.cancel()
+        await flusher.close()
+
+
+async def test_the_kernel_syncs_where_it_can_and_ends_count_in_order(kernel: ByKernel) -> None:
+    async with by_kernel(kernel) as (log, flusher, senders):
+        before = flusher.durable_offset
+        third = asyncio.create_task(flusher.wait(append(log), timeout_seconds=20))
+        kernel.end(1)
+        await asyncio.sleep(0)
+        assert flusher.durable_offset == before
+
+        kernel.end(0)
+        assert await asyncio.gather(*senders) == [True, True]
+        assert not third.done()
+        await kernel.until(3)
+        kernel.end(2)
+
+        assert await third
+        assert flusher.durable_offset == log.end_offset
+
+
+async def test_a_sync_of_the_kernel_that_fails_is_the_last(kernel: ByKernel) -> None:
+    async with by_kernel(kernel) as (log, flusher, senders):
+        kernel.end(1)
+        kernel.end(0, OSError(errno.EIO, "Input/output error"))
+
+        results = await asyncio.gather(*senders, return_exceptions=True)
+
+        assert all(isinstance(result, StoreReadOnly) for result in results)
+        assert flusher.durable_offset < log.end_offset
+        with pytest.raises(StoreReadOnly):
+            await flusher.wait(log.end_offset, timeout_seconds=1)
+
+
+async def test_whoever_closes_waits_for_what_the_kernel_does(kernel: ByKernel) -> None:
+    async with by_kernel(kernel) as (log, flusher, senders):
+        closing = asyncio.create_task(flusher.close())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not closing.done()
+
+        kernel.end(0)
+        kernel.end(1)
+        await closing
+
+        assert await asyncio.gather(*senders) == [True, True]
+        assert flusher.durable_offset == log.end_offset
+
+
+async def test_where_the_kernel_offers_nothing_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def refuse(loop: asyncio.AbstractEventLoop) -> None:
+        nonlocal asked
+        asked += 1
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(module, "KernelSyncs", refuse)
+    log = CommitLog(segments(SimulatedDisk()))
+    flusher = Flusher(log, interval_seconds=60)
+    running = asyncio.create_task(flusher.run())
+
+    for _ in range(3):
+        assert await flusher.wait(append(log), timeout_seconds=20)
+
+    assert asked == 1
+    running.cancel()
+    await flusher.close()
 
 
 class Counting(Flusher):

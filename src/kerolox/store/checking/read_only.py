@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from kerolox.runtime.files import Disk, File, RealDisk, RealFile
+from kerolox.runtime.kernel_syncs import Ended, KernelSyncs
 
 
 class ReadOnlyDisk:
@@ -79,6 +80,9 @@ class _ReadOnlyFile:
         raise _refused(self.path)
 
     def sync(self) -> None:
+        raise _refused(self.path)
+
+    def begin_sync(self, syncs: KernelSyncs, ended: Ended) -> bool:
         raise _refused(self.path)
 
     def allocate(self, size: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from kerolox.runtime.blocking import OwnThreads
+from kerolox.runtime.kernel_syncs import KernelSyncs
 from kerolox.runtime.service import Service
 from kerolox.store.errors import StoreReadOnly, SyncFailed
 from kerolox.store.log.commit_log import CommitLog
@@ -22,12 +23,14 @@ _ALONE_SECONDS_MIN = 0.001
 class _Syncing:
     """A sync under way: up to where, and since when."""
 
-    __slots__ = ("began", "done", "end", "sync")
+    __slots__ = ("began", "done", "end", "is_ended", "sync")
 
     def __init__(self, sync: Sync, end: int) -> None:
         self.sync = sync
         self.end = end
         self.began = perf_counter()
+        self.is_ended = False
+        # Set when it has ended, and so have those before it.
         self.done = asyncio.Event()
 
 
@@ -69,8 +72,16 @@ class Flusher(Service):
         self._sync_seconds = 0.0
         # Senders wait for them, and what else blocks must not keep them waiting.
         self._threads = OwnThreads("log sync", syncs_max)
+        # Does without threads, while this runs and where it can be had.
+        self._kernel: KernelSyncs | None = None
+        self._is_kernel_asked = True
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._wanted = asyncio.Event()
+        # While this runs.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_wanted = False
+        # What will see whether another may begin.
+        self._handle: asyncio.Handle | None = None
+        self._failed = asyncio.Event()
         # Up to here the log survives a power cut.
         self.durable_offset = 0
         self.failure: StoreReadOnly | None = None
@@ -86,7 +97,7 @@ class Flusher(Service):
             return True
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((offset, future))
-        self._wanted.set()
+        self.wake()
         try:
             async with asyncio.timeout(timeout_seconds):
                 await future
@@ -95,25 +106,23 @@ class Flusher(Service):
         return True
 
     async def run(self) -> None:
-        while self.failure is None:
-            try:
-                async with asyncio.timeout(self._interval_seconds):
-                    await self._wanted.wait()
-            except TimeoutError:
+        self._loop = asyncio.get_running_loop()
+        try:
+            if self._is_wanted:
+                self.wake()
+            while self.failure is None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._interval_seconds):
+                        await self._failed.wait()
+                        return
                 self._rounds += 1
                 if self._is_little and self._rounds < self._rounds_max:
                     continue
                 self._rounds = 0
                 await self.flush()
-                continue
-            self._rounds = 0
-            await self._turn()
-            self._wanted.clear()
-            begun = self._begin()
-            if begun is not None:
-                task = asyncio.create_task(self._carry_out(begun))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+        finally:
+            self._loop = None
+            self._forget_look()
 
     @property
     def _is_little(self) -> bool:
@@ -121,7 +130,10 @@ class Flusher(Service):
 
     def wake(self) -> None:
         """Has the log synced soon, though nobody waits for it."""
-        self._wanted.set()
+        self._is_wanted = True
+        if self._handle is None and self._loop is not None:
+            # What else this turn brings is synced with it.
+            self._handle = self._loop.call_soon(self._look)
 
     async def flush(self) -> None:
         """Makes durable what is written now, and wakes those who waited for it."""
@@ -135,21 +147,32 @@ class Flusher(Service):
             else:
                 begun = self._begin()
                 if begun is not None:
-                    await self._carry_out(begun)
+                    if not self._is_carried_out_by_kernel(begun):
+                        await self._carry_out(begun)
+                    await begun.done.wait()
                 return
 
-    async def _turn(self) -> None:
-        """Returns when another sync may begin."""
-        while self._under_way:
-            left: float | None = None
-            if len(self._under_way) < self._syncs_max:
-                alone = max(self._sync_seconds / self._syncs_max, _ALONE_SECONDS_MIN)
-                left = self._under_way[-1].began + alone - perf_counter()
-                if left <= 0:
-                    return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._under_way[0].done.wait()
+    def _look(self) -> None:
+        """Begins a sync if one is wanted: now, or when it may begin."""
+        self._handle = None
+        if not self._is_wanted or self._loop is None:
+            return
+        if len(self._under_way) >= self._syncs_max:
+            # The end of one leads here again.
+            return
+        if self._under_way:
+            alone = max(self._sync_seconds / self._syncs_max, _ALONE_SECONDS_MIN)
+            left = self._under_way[-1].began + alone - perf_counter()
+            if left > 0:
+                self._handle = self._loop.call_later(left, self._look)
+                return
+        self._is_wanted = False
+        self._rounds = 0
+        begun = self._begin()
+        if begun is not None and not self._is_carried_out_by_kernel(begun):
+            task = self._loop.create_task(self._carry_out(begun))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _begin(self) -> _Syncing | None:
         """Begins to make durable what is written now; None if there is nothing, or it cannot be opened."""
@@ -167,30 +190,51 @@ class Flusher(Service):
         self._under_way.append(syncing)
         return syncing
 
-    async def _carry_out(self, syncing: _Syncing) -> None:
-        sync, under_way = syncing.sync, self._under_way
-        try:
+    def _is_carried_out_by_kernel(self, syncing: _Syncing) -> bool:
+        """Whether the sync was begun, and its end will be told; otherwise it needs a thread."""
+        if self._loop is None or not self._is_kernel_asked:
+            return False
+        if self._kernel is None:
             try:
-                with contextlib.suppress(SyncFailed):
-                    await self._threads.run(sync.run)
+                self._kernel = KernelSyncs(self._loop)
             except OSError as error:
-                # It was not begun, for want of descriptors, and is tried again.
-                log.error("the commit log could not be synced: %s", error)
-            finally:
-                # Even if nobody waits for it any more.
-                self._log.release(sync)
-            self._sync_seconds = perf_counter() - syncing.began
-            while under_way[0] is not syncing:
-                # Should one before it fail, its own success would mean nothing.
-                await under_way[0].done.wait()
+                log.info("the commit log is synced in threads: %s", error)
+                self._is_kernel_asked = False
+                return False
+        return syncing.sync.begin(self._kernel, lambda: self._note_end(syncing))
+
+    async def _carry_out(self, syncing: _Syncing) -> None:
+        try:
+            with contextlib.suppress(SyncFailed):
+                await self._threads.run(syncing.sync.run)
+        except OSError as error:
+            # It was not begun, for want of descriptors, and is tried again.
+            log.error("the commit log could not be synced: %s", error)
         finally:
-            is_first = under_way[0] is syncing
-            under_way.remove(syncing)
-            try:
-                if is_first or sync.failure is not None:
-                    self._end(sync, syncing.end)
-            finally:
-                syncing.done.set()
+            # Even if nobody waits for it any more.
+            self._note_end(syncing)
+
+    def _note_end(self, syncing: _Syncing) -> None:
+        self._log.release(syncing.sync)
+        self._sync_seconds = perf_counter() - syncing.began
+        syncing.is_ended = True
+        try:
+            # Should one before it fail, its own success would mean nothing.
+            while self._under_way and self._under_way[0].is_ended:
+                first = self._under_way.popleft()
+                try:
+                    self._end(first.sync, first.end)
+                finally:
+                    first.done.set()
+        finally:
+            if self._is_wanted:
+                self._forget_look()
+                self.wake()
+
+    def _forget_look(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
 
     def _end(self, sync: Sync, end: int) -> None:
         if sync.failure is not None and self.failure is None:
@@ -203,10 +247,15 @@ class Flusher(Service):
     async def close(self) -> None:
         try:
             await self.flush()
+            while self._under_way:
+                await self._under_way[0].done.wait()
             while self._tasks:
                 await asyncio.wait(self._tasks)
         finally:
             self._threads.close()
+            if self._kernel is not None:
+                self._kernel.close()
+                self._kernel = None
 
     def _wake(self) -> None:
         while self._waiting and self._waiting[0][0] <= self.durable_offset:
@@ -218,7 +267,7 @@ class Flusher(Service):
         """Ends all writing, for good."""
         log.error("nothing more is accepted: %s", failure)
         self.failure = failure
-        self._wanted.set()
+        self._failed.set()
         while self._waiting:
             _, future = self._waiting.popleft()
             if not future.done():

@@ -2,14 +2,15 @@
 
 import contextlib
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kerolox.runtime.files import Disk, File
+from kerolox.runtime.kernel_syncs import KernelSyncs
 from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.log.preparation import Preparation
-from kerolox.store.log.syncing import OUT_OF_DESCRIPTORS, sync_directory, sync_file
+from kerolox.store.log.syncing import OUT_OF_DESCRIPTORS, sync_directory, sync_failed, sync_file
 
 NAME_DIGITS = 20
 
@@ -451,6 +452,21 @@ class Sync:
         if named is not None:
             named.update(self.directories)
         self.is_done = True
+
+    def begin(self, syncs: KernelSyncs, ended: Callable[[], object]) -> bool:
+        """Has the kernel do the same, and tell when it has ended; False if it must be run."""
+        if len(self.files) != 1 or self.directories:
+            return False
+        (file,) = self.files
+
+        def end(error: OSError | None) -> None:
+            if error is None:
+                self.is_done = True
+            else:
+                self.failure = sync_failed(file, error)
+            ended()
+
+        return file.begin_sync(syncs, end)
 
 
 def run_all(syncs: Sequence[Sync]) -> list[OSError | SyncFailed]:

@@ -14,7 +14,11 @@ def sync_file(file: File) -> None:
     try:
         file.sync()
     except OSError as error:
-        raise SyncFailed(f"a sync has failed: {error} ({file.path})") from error
+        raise sync_failed(file, error) from error
+
+
+def sync_failed(file: File, error: OSError) -> SyncFailed:
+    return SyncFailed(f"a sync has failed: {error} ({file.path})")
 
 
 def sync_directory(disk: Disk, directory: Path) -> None:
