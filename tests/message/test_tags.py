@@ -118,3 +118,18 @@ def test_unique_ids_of_one_client_are_hashed_to_the_same_numbers(
         keys[-1] = b"8" + keys[-1][1:]
 
     assert key_hashes(["topic"] * len(keys), keys) == [key_hash("topic", key) for key in keys]
+
+
+@given(
+    st.lists(texts, min_size=1, max_size=3),
+    st.text(max_size=40),
+    st.lists(st.text("0123456789aF\x7f", max_size=20), min_size=1),
+    st.integers(0, 20),
+)
+def test_keys_that_begin_alike_have_the_same_hashes(names: list[str], shared: str, rests: list[str], size: int) -> None:
+    keys = [(shared + rest).encode() for rest in rests]
+    even = [(shared + rest.rjust(size, "0")[:size]).encode() for rest in rests] * 30
+    topics = (names * len(even))[: len(even)]
+
+    assert key_hashes(topics[: len(keys)], keys) == list(map(key_hash, topics, keys))
+    assert key_hashes(topics, even) == list(map(key_hash, topics, even))

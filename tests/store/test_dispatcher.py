@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kerolox.message import sysflag
 from kerolox.message.batch import Part
 from kerolox.message.batch import encode as encode_parts
+from kerolox.message.columns import Columns
 from kerolox.message.message import Message
 from kerolox.message.peek import Peek
 from kerolox.message.properties import to_bytes
@@ -193,7 +194,7 @@ def test_a_run_is_dispatched_as_its_records_are_one_by_one(
     for each in run:
         one.dispatcher.dispatch(each)
     for first in range(0, len(run), at_once):
-        many.dispatcher.dispatch_run(run[first : first + at_once])
+        many.dispatcher.dispatch_columns(Columns.of(run[first : first + at_once]))
 
     for made in (one, many):
         made.queues.flush()
@@ -201,6 +202,32 @@ def test_a_run_is_dispatched_as_its_records_are_one_by_one(
     assert contents(many) == contents(one)
     assert (many.dispatcher.offset, many.dispatcher.timestamp) == (one.dispatcher.offset, one.dispatcher.timestamp)
     assert many.queues.backlog.entries == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=60), st.integers(0, 60))
+def test_columns_of_records_that_are_alike_are_dispatched_as_these_are_one_by_one(
+    drawn: list[tuple[int, bool]], known: int
+) -> None:
+    offsets: Counter[tuple[str, int]] = Counter()
+    run = []
+    for number, (queue_id, is_bill) in enumerate(drawn):
+        topic = "bills" if is_bill else "orders"
+        keys = b"key-%04d all" % number
+        run.append(record(number * 3 + 1, queue_id, offsets[topic, queue_id], 0, topic, keys, b"tag-%d" % queue_id))
+        offsets[topic, queue_id] += 1
+    one, columns = Made(), Made()
+    for each in run[:known]:
+        columns.dispatcher.dispatch(each)
+
+    for each in run:
+        one.dispatcher.dispatch(each)
+    columns.dispatcher.dispatch_columns(Columns.of(run[:known] or run))
+    columns.dispatcher.dispatch_columns(Columns.of(run[known:] or run))
+
+    for made in (one, columns):
+        made.queues.flush()
+        made.index.close()
+    assert contents(columns) == contents(one)
 
 
 def contents(made: Made) -> dict[tuple[str, int] | str, object]:

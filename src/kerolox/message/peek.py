@@ -210,6 +210,11 @@ def is_torn(properties: bytes, end: int) -> bool:
     return any(properties[at : at + SECTOR_SIZE] == _NO_SECTOR for at in sectors)
 
 
+def known_topic(data: bytes) -> str:
+    """Returns the text of a topic, empty if it is not a usual one."""
+    return _topics.get(data) or _learnt(data)
+
+
 def _learnt(data: bytes) -> str:
     """Returns the text of a topic that was not read before, empty if it is not a usual one."""
     if len(data) > TOPIC_SIZE_MAX or b"\0" in data:

@@ -2,12 +2,14 @@
 
 import logging
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
+from itertools import compress, repeat
 from operator import sub
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from kerolox.message import sysflag
+from kerolox.message.columns import Columns
 from kerolox.message.peek import Peek, peek, peek_run
 from kerolox.message.properties import find
 from kerolox.message.record import BLANK_MAGIC, size_and_magic
@@ -18,6 +20,7 @@ from kerolox.store.errors import NotStorable
 from kerolox.store.keys.key_index import Keyed, KeyIndex, index_keys
 from kerolox.store.log.commit_log import Appended, CommitLog, Draft
 from kerolox.store.log.scan import Damage
+from kerolox.store.queue.consume_queue import ConsumeQueue
 from kerolox.store.queue.queue_ext import ExtendedQueue, ExtUnit
 from kerolox.store.queue.queues import Queues
 
@@ -200,31 +203,38 @@ class Dispatcher:
         if self._arrivals:
             self._arrivals.notify_all(queues)
 
-    def dispatch_run(self, records: Sequence[Peek]) -> None:
+    def dispatch_columns(self, run: Columns) -> None:
         """Does the same as `dispatch_all`, faster if they are many, and wakes nobody: for a store that is opened."""
-        is_usual = self._deleted is None or not self._deleted.offsets
-        queued: dict[tuple[str, int], list[Peek]] = {}
-        mask, kinds = sysflag.TRANSACTION_MASK, (sysflag.NOT_TRANSACTION, sysflag.COMMIT)
-        for record in records:
-            if record.sys_flag & mask in kinds:
-                place = record.topic, record.queue_id
-                group = queued.get(place)
-                if group is None:
-                    queued[place] = [record]
-                else:
-                    group.append(record)
-        for (topic, queue_id), group in queued.items():
-            queue = self._queues.get(topic, queue_id) if is_usual and topic != SCHEDULE_TOPIC else None
-            if queue is None or isinstance(queue, ExtendedQueue):
-                for record in group:
-                    self.enter(record)
-            else:
-                queue.append_all(group)
+        if self._is_extended or (self._deleted is not None and self._deleted.offsets):
+            for record in run.peeks():
+                self.enter(record)
+        else:
+            self._enter_columns(run)
         if self._index is not None:
-            self._index.put_records(records)
-        last = records[-1]
-        self.offset = last.physical_offset + last.size
-        self.timestamp = last.store_timestamp
+            self._index.put_columns(run)
+        self.offset = run.end_offset
+        self.timestamp = run.store_timestamps[-1]
+
+    def _enter_columns(self, run: Columns) -> None:
+        """Gives records their entries, all of a queue together."""
+        topics, codes = set(run.topics), run.tags_codes
+        if SCHEDULE_TOPIC in topics:
+            codes = [
+                self._due(record) if record.topic == SCHEDULE_TOPIC else record.tags_code for record in run.peeks()
+            ]
+        places: Iterable[Any] = run.queue_ids if len(topics) == 1 else zip(run.topics, run.queue_ids, strict=True)
+        entries = zip(run.physical_offsets, run.sizes, codes, strict=True)
+        rows: Iterable[tuple[Any, int, Entered]] = zip(places, run.queue_offsets, entries, strict=True)
+        if not all(map(sysflag.is_queued, set(run.sys_flags))):
+            rows = compress(rows, map(sysflag.is_queued, run.sys_flags))
+        groups: defaultdict[Any, list[Any]] = defaultdict(list)
+        for place, queue_offset, entry in rows:
+            groups[place] += queue_offset, entry
+        for place, group in groups.items():
+            topic, queue_id = place if len(topics) > 1 else (run.topics[0], place)
+            queue = self._find(topic, queue_id, group[1][0])
+            if queue is not None:
+                queue.append_all(group[::2], group[1::2])
 
     def enter(self, record: Peek) -> None:
         """Gives a record its entry in the queue, and no more."""
@@ -235,16 +245,21 @@ class Dispatcher:
         deleted = self._deleted
         if deleted is not None and deleted.offsets and deleted.covers(record.topic, record.physical_offset):
             return
-        try:
-            queue = self._queues.find(record.topic, record.queue_id)
-        except NotStorable as error:
-            log.error("record at %d: %s", record.physical_offset, error)
+        queue = self._find(record.topic, record.queue_id, record.physical_offset)
+        if queue is None:
             return
         if isinstance(queue, ExtendedQueue):
             unit = ExtUnit(tags_code, record.store_timestamp, self.bit_map_of(record) if self.bit_map_of else b"")
             queue.append_extended(record.queue_offset, record.physical_offset, record.size, unit)
         else:
             queue.append(record.queue_offset, record.physical_offset, record.size, tags_code)
+
+    def _find(self, topic: str, queue_id: int, physical_offset: int) -> ConsumeQueue | None:
+        try:
+            return self._queues.find(topic, queue_id)
+        except NotStorable as error:
+            log.error("record at %d: %s", physical_offset, error)
+            return None
 
     def _due(self, record: Peek) -> int:
         """Returns when a message is due that waits in the schedule topic: its queue has that for a tags code."""

@@ -80,18 +80,18 @@ def recover(
     scan = Scan(segments, marks)
     lag_offset = 0
     flushed = 0
-    for run in scan.runs(start):
+    for run in scan.columns(start):
         if recovered.lag is None:
             try:
-                dispatcher.dispatch_run(run)
+                dispatcher.dispatch_columns(run)
             except OSError as error:
-                lag_offset = run[0].physical_offset
+                lag_offset = run.physical_offsets[0]
                 log.error("the key index cannot follow the commit log at %d: %s", lag_offset, error)
                 recovered.lag = error
         if recovered.lag is not None:
             # The index takes records in their order, and so none after one that it lacks. If it is a queue that cannot
             # follow, this fails too: without its entries there is nothing to serve.
-            for record in run:
+            for record in run.peeks():
                 dispatcher.enter(record)
         recovered.records += len(run)
         if recovered.records - flushed >= _RECORDS_BETWEEN_FLUSHES:

@@ -152,38 +152,34 @@ class IndexFile:
         if count < len(hashes):
             hashes, offsets, timestamps = hashes[:count], offsets[:count], timestamps[:count]
         assert offsets[0] >= header.end_physical_offset
-        slot_count, number = self._shape.slots, header.next_entry
+        slot_count = self._shape.slots
         previous: list[int] = []
         note = previous.append
         wanted = [key_hash % slot_count for key_hash in hashes]
-        for slot in wanted:
+        for number, slot in enumerate(wanted, header.next_entry):
             before = slots[slot]
             note(before if 0 < before < number else 0)
             slots[slot] = number
-            number += 1
         # When all are dirty, as after many entries, they need not be told one by one.
         if len(self._pages_dirty) * _PAGE_SLOTS < slot_count:
             self._pages_dirty.update([slot // _PAGE_SLOTS for slot in wanted])
         seconds = self._seconds(offsets, timestamps)
         self.pending += b"".join(map(_pack_entry, hashes, offsets, seconds, previous))
         header.slots_used += previous.count(0)
-        header.next_entry = number
+        header.next_entry += count
         header.end_physical_offset, header.end_timestamp = offsets[-1], timestamps[-1]
         return count
 
     def _seconds(self, offsets: Sequence[int], timestamps: Sequence[int]) -> list[int]:
         """Returns the times of entries as the file has them, and begins the file if they are its first."""
         header = self.header
-        if timestamps[0] == timestamps[-1] and not header.is_empty and len(set(timestamps)) == 1:
-            # What is appended at once has one time.
-            return [_seconds(header.begin_timestamp, timestamps[0])] * len(timestamps)
         first: list[int] = []
         if header.is_empty:
             # The first entry counts from the end of the file before, if there is one, as Java's does.
             first = [_seconds(header.begin_timestamp, timestamps[0])]
             header.begin_physical_offset, header.begin_timestamp = offsets[0], timestamps[0]
         elif timestamps.count(timestamps[0]) == len(timestamps):
-            # What is appended at once is of one time.
+            # What is appended at once has one time.
             return [_seconds(header.begin_timestamp, timestamps[0])] * len(timestamps)
         known = {timestamp: _seconds(header.begin_timestamp, timestamp) for timestamp in set(timestamps)}
         return first + [known[timestamp] for timestamp in timestamps[len(first) :]]

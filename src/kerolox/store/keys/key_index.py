@@ -10,13 +10,14 @@ from itertools import takewhile
 from pathlib import Path
 
 from kerolox.message import sysflag
-from kerolox.message.peek import Peek
+from kerolox.message.columns import Columns
 from kerolox.message.tags import key_hash, key_hashes
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
 from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.keys.index_file import FileFlush, IndexFile, WrongShape
 from kerolox.store.keys.index_layout import ENTRY, HEADER, IndexHeader, IndexShape
+from kerolox.store.keys.key_columns import even, uneven
 
 log = logging.getLogger(__name__)
 
@@ -159,54 +160,35 @@ class KeyIndex:
             offsets, keyed.timestamps = offsets[first:], keyed.timestamps[first:]
         self._enter(_hashes(keyed.topics, keyed.texts), offsets, keyed.timestamps)
 
-    def put_records(self, records: Sequence[Peek]) -> None:
+    def put_columns(self, run: Columns) -> None:
         """Enters all that records are found by which lie one after the other in the log."""
-        end_offset = self.end_physical_offset if self._files else -1
-        # Hashes of tags are known, those of other keys are found together: each then goes where it belongs.
-        hashes: list[int] = []
-        topics: list[str] = []
-        texts: list[bytes] = []
-        places: list[int] = []
-        offsets: list[int] = []
-        timestamps: list[int] = []
-        mask, rollback = sysflag.TRANSACTION_MASK, sysflag.ROLLBACK
-        note, note_topic, note_text, note_place = hashes.append, topics.append, texts.append, places.append
-        note_offset, note_timestamp = offsets.append, timestamps.append
-        count = 0
-        for record in records:
-            if record.sys_flag & mask == rollback:
-                continue
-            offset, timestamp, topic, tag = record.physical_offset, record.store_timestamp, record.topic, record.tag
-            if offset <= end_offset:
-                if offset == end_offset:
-                    self.put(topic, index_keys(record.unique_key, record.keys, tag), offset, timestamp)
-                continue
-            if record.unique_key:
-                note_topic(topic)
-                note_text(record.unique_key)
-                note_place(count)
-                note(0)
-                note_offset(offset)
-                note_timestamp(timestamp)
-                count += 1
-            if record.keys:
-                keys = [key for key in record.keys.split(b" ") if key]
-                more = len(keys)
-                texts += keys
-                topics += [topic] * more
-                places += range(count, count + more)
-                hashes += [0] * more
-                offsets += [offset] * more
-                timestamps += [timestamp] * more
-                count += more
-            if tag:
-                note(_tag_hash(topic, tag) if len(tag) <= _CACHED_SIZE_MAX else key_hash(topic, tag_key(tag)))
-                note_offset(offset)
-                note_timestamp(timestamp)
-                count += 1
-        for place, hashed in zip(places, _hashes(topics, texts), strict=True):
-            hashes[place] = hashed
-        self._enter(hashes, offsets, timestamps)
+        flags, offsets, timestamps = run.sys_flags, run.physical_offsets, run.store_timestamps
+        if sysflag.ROLLBACK in {flag & sysflag.TRANSACTION_MASK for flag in set(flags)} or (
+            self._files and offsets[0] <= self.end_physical_offset
+        ):
+            self._put_others(run)
+            return
+        tag_hashes = _tag_hashes(run.topics, run.tags)
+        found = even(run, tag_hashes)
+        if found is None:
+            self._enter(*uneven(run, tag_hashes))
+            return
+        # Each record has as many keys as the others; they follow each other record by record.
+        step = len(found)
+        flat = [[0] * (step * len(run)) for _ in range(3)]
+        for at, hashes in enumerate(found):
+            for column, values in zip(flat, (hashes, offsets, timestamps), strict=True):
+                column[at::step] = values
+        self._enter(*flat)
+
+    def _put_others(self, run: Columns) -> None:
+        """Enters those of the records that were not rolled back, nor entered before."""
+        keyed = Keyed()
+        for record in run.peeks():
+            if record.sys_flag & sysflag.TRANSACTION_MASK != sysflag.ROLLBACK:
+                keys = index_keys(record.unique_key, record.keys, record.tag)
+                keyed.add(record.topic, keys, record.physical_offset, record.store_timestamp)
+        self.put_all(keyed)
 
     def _enter(self, hashes: Sequence[int], offsets: Sequence[int], timestamps: Sequence[int]) -> None:
         count = 0
@@ -393,6 +375,16 @@ class KeyIndex:
     def _close_all(self) -> None:
         while self._files:
             self._files.pop().close()
+
+
+def _tag_hashes(topics: Sequence[str], tags: Sequence[bytes]) -> list[int]:
+    """Returns the hashes of tags' keys: there are few tags, and each comes often."""
+    if len(set(topics)) == 1:
+        known = {tag: key_hash(topics[0], tag_key(tag)) for tag in set(tags)}
+        return [known[tag] for tag in tags]
+    pairs = list(zip(topics, tags, strict=True))
+    known_pairs = {pair: key_hash(pair[0], tag_key(pair[1])) for pair in set(pairs)}
+    return [known_pairs[pair] for pair in pairs]
 
 
 def _hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:

@@ -1,10 +1,12 @@
 """Reads a commit log record by record, trusting nothing."""
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kerolox.message.columns import Columns, peek_columns
 from kerolox.message.errors import RecordError
-from kerolox.message.peek import Peek, is_torn, peek, peek_run
+from kerolox.message.peek import Peek, is_torn, peek
 from kerolox.message.record import BLANK_MAGIC, BLANK_SIZE_MIN, MAGIC_V1, MAGIC_V2, size_and_magic
 from kerolox.store.log.segments import Segments
 from kerolox.store.seal import Marks
@@ -56,6 +58,10 @@ class Scan:
 
     def runs(self, offset: int) -> Iterator[list[Peek]]:
         """Yields the same, as many records at a time as lie together."""
+        return (run.peeks() for run in self.columns(offset))
+
+    def columns(self, offset: int) -> Iterator[Columns]:
+        """Yields the same as columns."""
         self.end_offset = offset
         starts = [start for start in self._segments.starts if start >= self._segments.start_of(offset)]
         self._data_ends = {start: self._segments.data_end(start) for start in starts}
@@ -63,10 +69,10 @@ class Scan:
             run = self._run_at(offset)
             found = None if run else self.record_at(offset)
             if isinstance(found, Peek):
-                run = [found]
+                run = Columns.of([found])
             if run:
-                end = run[-1].physical_offset + run[-1].size
-                self._mark(offset, end, run)
+                end = run.end_offset
+                self._mark(offset, end, run.physical_offsets)
                 self.end_offset = offset = end
                 yield run
             elif not isinstance(found, str):
@@ -84,26 +90,26 @@ class Scan:
                     self._marks.clear()
                 offset = following
 
-    def _mark(self, offset: int, end: int, run: list[Peek]) -> None:
+    def _mark(self, offset: int, end: int, physical_offsets: Sequence[int]) -> None:
         marks = self._marks
         if marks is None or end <= marks.end_offset:
             return
         if offset < marks.end_offset:
             offset = marks.end_offset
-            run = [record for record in run if record.physical_offset >= offset]
+            physical_offsets = physical_offsets[bisect_left(physical_offsets, offset) :]
         start = offset - self._chunk_offset
-        marks.add(offset, memoryview(self._chunk)[start : start + end - offset], len(run))
+        marks.add(offset, memoryview(self._chunk)[start : start + end - offset], len(physical_offsets))
 
-    def _run_at(self, offset: int) -> list[Peek]:
+    def _run_at(self, offset: int) -> Columns:
         """Returns the usual records at `offset`, as far as they have been read; none if it begins with another."""
         start = offset - self._chunk_offset
         if 0 <= start < len(self._chunk):
-            run = peek_run(self._chunk, start, offset, check_crc=True)
+            run = peek_columns(self._chunk, start, offset)
             # What is left of the chunk is mostly the beginning of a record.
             if run or start == 0 or len(self._chunk) - start >= _TAIL_SIZE:
                 return run
         self._read(offset, _CHUNK_SIZE)
-        return peek_run(self._chunk, 0, offset, check_crc=True)
+        return peek_columns(self._chunk, 0, offset)
 
     def record_at(self, offset: int) -> Peek | str | None:
         """Returns the record at `offset`, None if it is a blank, or what is wrong with it."""

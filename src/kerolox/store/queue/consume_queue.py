@@ -13,7 +13,6 @@ from itertools import starmap, takewhile
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from kerolox.message.peek import Peek
 from kerolox.store.log.segments import Removal, Segments, Sync
 
 log = logging.getLogger(__name__)
@@ -183,14 +182,14 @@ class ConsumeQueue:
         self.max_physical_offset = end
         return True
 
-    def append_all(self, records: Sequence[Peek]) -> None:
+    def append_all(self, queue_offsets: Sequence[int], entries: Sequence[tuple[int, int, int]]) -> None:
         """Enters records that lie in this order in the log, as `append` would one after the other."""
-        start = records[0].queue_offset
-        if [record.queue_offset for record in records] == list(range(start, start + len(records))):
-            self.append_run(start, [(record.physical_offset, record.size, record.tags_code) for record in records])
+        start = queue_offsets[0]
+        if queue_offsets == list(range(start, start + len(queue_offsets))):
+            self.append_run(start, entries)
         else:
-            for record in records:
-                self.append(record.queue_offset, record.physical_offset, record.size, record.tags_code)
+            for queue_offset, entry in zip(queue_offsets, entries, strict=True):
+                self.append(queue_offset, *entry)
 
     def append_run(self, queue_offset: int, entries: Sequence[tuple[int, int, int]]) -> None:
         """Enters records one after the other: physical offset, size and tags code of each."""
