@@ -3,7 +3,6 @@
 import functools
 import struct
 import zlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
@@ -173,19 +172,18 @@ _block = functools.lru_cache(maxsize=64)(_Block)
 
 def _found(tails: Sequence[bytes]) -> _Found | None:
     """Returns what stands in tails of any size, in their order; None if one of them is unusual."""
-    sizes = list(map(len, tails))
-    counts = Counter(sizes)
-    if len(counts) == 1:
+    sizes = set(map(len, tails))
+    if len(sizes) == 1:
         return _found_alike(tails) or _found_singly(tails)
-    if len(counts) > _SIZES_MAX:
+    if len(sizes) > _SIZES_MAX:
         return _found_singly(tails)
     found = _Found(*([None] * len(tails) for _ in _Found._fields))
-    for size in counts:
-        group = [tail for tail in tails if len(tail) == size]
+    for size in sizes:
+        places = [place for place, tail in enumerate(tails) if len(tail) == size]
+        group = [tails[place] for place in places]
         part = _found_alike(group) or _found_singly(group)
         if part is None:
             return None
-        places = [place for place, each in enumerate(sizes) if each == size]
         for column, values in zip(found, part, strict=True):
             for place, value in zip(places, values, strict=True):
                 column[place] = value

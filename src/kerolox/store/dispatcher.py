@@ -217,12 +217,13 @@ class Dispatcher:
 
     def _enter_columns(self, run: Columns) -> None:
         """Gives records their entries, all of a queue together."""
-        topics, codes = set(run.topics), run.tags_codes
-        if SCHEDULE_TOPIC in topics:
+        topics, codes = run.topics, run.tags_codes
+        if SCHEDULE_TOPIC in set(topics):
             codes = [
                 self._due(record) if record.topic == SCHEDULE_TOPIC else record.tags_code for record in run.peeks()
             ]
-        places: Iterable[Any] = run.queue_ids if len(topics) == 1 else zip(run.topics, run.queue_ids, strict=True)
+        is_one = topics.count(topics[0]) == len(run)
+        places: Iterable[Any] = run.queue_ids if is_one else zip(topics, run.queue_ids, strict=True)
         entries = zip(run.physical_offsets, run.sizes, codes, strict=True)
         rows: Iterable[tuple[Any, int, Entered]] = zip(places, run.queue_offsets, entries, strict=True)
         if not all(map(sysflag.is_queued, set(run.sys_flags))):
@@ -231,7 +232,7 @@ class Dispatcher:
         for place, queue_offset, entry in rows:
             groups[place] += queue_offset, entry
         for place, group in groups.items():
-            topic, queue_id = place if len(topics) > 1 else (run.topics[0], place)
+            topic, queue_id = (topics[0], place) if is_one else place
             queue = self._find(topic, queue_id, group[1][0])
             if queue is not None:
                 queue.append_all(group[::2], group[1::2])

@@ -191,14 +191,16 @@ class KeyIndex:
         self.put_all(keyed)
 
     def _enter(self, hashes: Sequence[int], offsets: Sequence[int], timestamps: Sequence[int]) -> None:
-        count = 0
-        while count < len(hashes):
+        while hashes:
             file = self._files[-1] if self._files else self._roll()
             if file.is_full:
                 file = self._roll()
             if len(file.pending) >= self._pending_size_max:
                 file.write_entries()
-            count += file.put_all(hashes[count:], offsets[count:], timestamps[count:])
+            count = file.put_all(hashes, offsets, timestamps)
+            if count == len(hashes):
+                return
+            hashes, offsets, timestamps = hashes[count:], offsets[count:], timestamps[count:]
 
     def query(
         self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
@@ -379,7 +381,7 @@ class KeyIndex:
 
 def _tag_hashes(topics: Sequence[str], tags: Sequence[bytes]) -> list[int]:
     """Returns the hashes of tags' keys: there are few tags, and each comes often."""
-    if len(set(topics)) == 1:
+    if topics.count(topics[0]) == len(topics):
         known = {tag: key_hash(topics[0], tag_key(tag)) for tag in set(tags)}
         return [known[tag] for tag in tags]
     pairs = list(zip(topics, tags, strict=True))
