@@ -1,13 +1,18 @@
-"""Where records begin, by their sizes alone."""
+"""Where records begin, by their sizes alone; and what their fields are, many at once."""
 
 from __future__ import annotations
 
 import struct
+from unittest.mock import patch
 
-from hypothesis import given
+import numpy as np
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from kerolox.spark.fields import RECORD_SIZE_MIN, walk
+from kerolox.message.record import encode
+from kerolox.spark.fields import RECORD_SIZE_MIN, Fields, NoRecord, fields, walk
+from tests.message.examples import HELLO
 
 # Runs of records of one size, and records that are alike by chance.
 runs = st.lists(st.tuples(st.integers(RECORD_SIZE_MIN, RECORD_SIZE_MIN + 2), st.integers(1, 60)), max_size=6)
@@ -30,7 +35,9 @@ def test_records_are_found_whatever_their_sizes(
         expected.append(at)
         at += size
 
-    assert walk(data, 0, stop, rows_max) == (expected, at)
+    found, end = walk(data, 0, stop, rows_max)
+
+    assert (found.tolist(), end) == (expected, at)
 
 
 def test_it_ends_at_what_is_no_record() -> None:
@@ -40,3 +47,43 @@ def test_it_ends_at_what_is_no_record() -> None:
         data = _records(good) + struct.pack(">I", size) + bytes(200)
         found, end = walk(data, 0, len(data), 1000)
         assert (len(found), end) == (100, 100 * RECORD_SIZE_MIN)
+
+
+TOPICS = st.sampled_from(["TopicTest"] * 9 + ["TopicTes", "TopicTesu", "", "%RETRY%" + "g" * 150])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(TOPICS, st.binary(max_size=4), st.binary(max_size=4)), min_size=1, max_size=6),
+    st.one_of(st.none(), st.tuples(st.integers(4, 500), st.integers(0, 255))),
+)
+def test_records_of_one_topic_have_the_fields_that_others_would_have(
+    some: list[tuple[str, bytes, bytes]], damage: tuple[int, int] | None
+) -> None:
+    data = bytearray()
+    for topic, body, properties in some:
+        data += encode(replace(HELLO, topic=topic, body=body, properties=properties))
+    starts, end = walk(bytes(data), 0, len(data), 100)
+    ends = np.append(starts[1:], end)
+    if damage is not None and damage[0] < len(data):
+        data[damage[0]] = damage[1]
+
+    found = fields_of(bytes(data), starts, ends)
+    with patch("kerolox.spark.fields._of_one_topic", return_value=None):
+        expected = fields_of(bytes(data), starts, ends)
+
+    if isinstance(found, str) or isinstance(expected, str):
+        assert found == expected
+        return
+    for name in ("body_starts", "body_ends", "topic_starts", "topic_ends", "ends"):
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist()
+    topics = {bytes(data[start:end]) for start, end in zip(expected.topic_starts, expected.topic_ends, strict=True)}
+    assert found.topic is None or topics == {found.topic}
+
+
+def fields_of(data: bytes, starts: np.ndarray, ends: np.ndarray) -> Fields | str:
+    """Returns what the records say; or what is wrong with the first that is none, with its number."""
+    try:
+        return fields(data, starts, ends, 0)
+    except NoRecord as error:
+        return f"{error.number}: {error}"

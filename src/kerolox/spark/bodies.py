@@ -12,7 +12,7 @@ from kerolox.message.compression import decompress
 from kerolox.message.errors import CompressionError, RecordError
 from kerolox.message.message import Message
 from kerolox.message.record import HOSTS_AT, decode, encode
-from kerolox.spark.fields import Fields, Longs, Mask
+from kerolox.spark.fields import Bytes, Fields, Longs, Mask
 
 # A broker stores 4 MiB unless told otherwise, and what was compressed may have been larger.
 BODY_SIZE_MAX: Final = 128 * 1024 * 1024
@@ -71,12 +71,10 @@ class Restored(NamedTuple):
         return pc.replace_with_mask(stored, pa.array(are_compressed(records)), pa.array(self.plain, pa.binary()))
 
 
-def has_inner_batches(buffer: bytes, starts: Longs) -> bool:
-    if len(starts) and int(starts[-1]) + HOSTS_AT >= len(buffer):
-        # Whoever looks closer says what is wrong.
-        return False
-    flags = np.frombuffer(buffer, np.uint8)[starts + HOSTS_AT]
-    return bool((flags & _INNER == _INNER).any())
+def are_inner_batches(flags: Bytes) -> Mask:
+    """Returns for each record, by its low flags, whether its body is a batch that has to be taken apart."""
+    mask: Mask = flags & _INNER == _INNER
+    return mask
 
 
 def unrolled(buffer: bytes, starts: Longs, ends: Longs, bytes_max: int) -> Iterator[tuple[Longs, Longs, bytes, Longs]]:

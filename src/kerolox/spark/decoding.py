@@ -67,7 +67,7 @@ class Batcher:
             first = at
             found, at = _walk(chunk, at, self._rows_max - self._rows, self._bytes_max - self._size)
             self._pieces.append(chunk if at - first == end else memoryview(chunk)[first:at])
-            self._starts.append(np.array(found, np.int64) + (self._size - first))
+            self._starts.append(found + (self._size - first))
             self._origins.append(origin)
             self._counts.append(len(found))
             self._rows += len(found)
@@ -81,7 +81,7 @@ class Batcher:
             return
         buffer = b"".join(self._pieces)
         starts = np.concatenate(self._starts)
-        ends = np.append(starts[1:], len(buffer))
+        ends = np.concatenate((starts[1:], [len(buffer)]))
         origins = list(dict.fromkeys(self._origins))
         numbers = {origin: number for number, origin in enumerate(origins)}
         origin_numbers = np.repeat([numbers[origin] for origin in self._origins], self._counts)
@@ -100,7 +100,7 @@ class Batcher:
         self._size = 0
 
 
-def _walk(chunk: bytes, at: int, rows_max: int, bytes_max: int) -> tuple[list[int], int]:
+def _walk(chunk: bytes, at: int, rows_max: int, bytes_max: int) -> tuple[Longs, int]:
     """Returns where records begin, from `at` on, and where the last of them ends; at least one."""
     stop = min(len(chunk), at + bytes_max)
     found, end = walk(chunk, at, stop, rows_max)

@@ -1,11 +1,14 @@
 """The fixed fields of many records at once, as arrays; nothing of a record is trusted before it was checked."""
 
+import functools
 import struct
+from array import array
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from kerolox.message.errors import RecordError
 from kerolox.message.record import HOSTS_AT, MAGIC_V1, MAGIC_V2, TOPIC_SIZE_MAX, decode
@@ -56,6 +59,8 @@ class Fields:
     topic_starts: Longs
     topic_ends: Longs
     ends: Longs
+    # Where they are known to have one topic: that.
+    topic: bytes | None = None
 
     @property
     def properties_starts(self) -> Longs:
@@ -81,68 +86,91 @@ class Fields:
             self.topic_starts[rows],
             self.topic_ends[rows],
             self.ends[rows],
+            self.topic,
         )
 
 
-def walk(buffer: bytes, at: int, stop: int, rows_max: int) -> tuple[list[int], int]:
+def walk(buffer: bytes, at: int, stop: int, rows_max: int) -> tuple[Longs, int]:
     """Returns where records begin, from `at` on and before `stop`, as far as sizes tell; and where the last one ends.
 
     It goes no further than the first that is not whole.
     """
     found: list[int] = []
+    parts: list[Longs] = []
     end = len(buffer)
     last = min(stop - 1, end - RECORD_SIZE_MIN)
     known, times = 0, 0
-    while at <= last and len(found) < rows_max:
+    while at <= last and rows_max > 0:
         (size,) = _unpack_size(buffer, at)
         if size < RECORD_SIZE_MIN or at + size > end:
             break
         found.append(at)
+        rows_max -= 1
         at += size
-        times = times + 1 if size == known else 0
-        known = size
+        if size != known:
+            known, times = size, 0
+            continue
+        times += 1
         if times == _ALIKE_MIN:
             times = 0
-            count = min((end - at) // size, (last - at) // size + 1, rows_max - len(found))
+            count = min((end - at) // size, (last - at) // size + 1, rows_max)
             if count > 0:
                 differ = np.ndarray((count,), ">u4", buffer, at, (size,)) != size
-                after = at + size * (int(differ.argmax()) if differ.any() else count)
-                found += range(at, after, size)
-                at = after
-    return found, at
+                count = int(differ.argmax()) if differ.any() else count
+                parts += [_longs(found), np.arange(at, at + size * count, size)]
+                found = []
+                rows_max -= count
+                at += size * count
+    parts.append(_longs(found))
+    return np.concatenate(parts), at
 
 
-def host_kinds(buffer: bytes, starts: Longs) -> Bytes:
-    """Returns for each record which of HEADS it has."""
+def _longs(values: list[int]) -> Longs:
+    return np.frombuffer(array("q", values), np.int64)
+
+
+def everywhere(buffer: bytes | pa.Buffer | Bytes, size: int) -> Heads:
+    """Returns an array of pieces, each of which begins one byte after the one before it."""
+    return np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
+
+
+def low_flags(buffer: bytes, starts: Longs) -> Bytes:
+    """Returns the last byte of each sysFlag; it says, among else, how long the hosts are."""
     if len(starts) and int(starts[-1]) + RECORD_SIZE_MIN > len(buffer):
         raise RecordError(f"record at {starts[-1]} is cut off: {len(buffer) - int(starts[-1])} bytes")
-    flags = np.frombuffer(buffer, np.uint8)[starts + HOSTS_AT]
+    return np.frombuffer(buffer, np.uint8).take(starts + HOSTS_AT)
+
+
+def host_kinds(flags: Bytes) -> Bytes:
+    """Returns for each record which of HEADS it has."""
     return (flags >> 4 & 3).astype(np.uint8)
 
 
 def fields(buffer: bytes, starts: Longs, ends: Longs, kind: int) -> Fields:
     """Returns the fields of the records that begin at `starts`; RecordError if one is none."""
     head = HEADS[kind]
-    if (ends - starts < head.itemsize + 3).any() or (len(ends) and int(ends[-1]) > len(buffer)):
-        raise _wrong(buffer, starts, ends - starts < head.itemsize + 3)
-    # An array of which each element begins one byte after the one before it, so that a record may begin anywhere.
-    everywhere = np.ndarray((len(buffer) - head.itemsize + 1,), f"V{head.itemsize}", buffer, strides=(1,))
-    heads = everywhere[starts].view(head)
-    octets = np.frombuffer(buffer, np.uint8)
+    sizes = ends - starts
+    if (sizes < head.itemsize + 3).any() or (len(ends) and int(ends[-1]) > len(buffer)):
+        raise _wrong(buffer, starts, sizes < head.itemsize + 3)
+    heads = everywhere(buffer, head.itemsize)[starts].view(head)
     body_starts = starts + head.itemsize
     body_ends = body_starts + heads["body_size"]
-    is_v2 = heads["magic"] == MAGIC_V2
+    is_v2 = heads["magic"] != MAGIC_V1
     has_v2 = bool(is_v2.any())
-    length_size = 1 + is_v2 if has_v2 else 1
-    topic_starts: Longs = body_ends + length_size
-    bad = (heads["size"] != ends - starts) | (heads["body_size"] < 0) | (topic_starts + 2 > ends)
-    bad |= ~is_v2 & (heads["magic"] != MAGIC_V1)
+    topic_starts: Longs = body_ends + 1 + is_v2
+    bad = (heads["size"] != sizes) | (body_ends < body_starts) | (topic_starts + 2 > ends)
+    if has_v2:
+        bad |= is_v2 & (heads["magic"] != MAGIC_V2)
     if bad.any():
         raise _wrong(buffer, starts, bad)
+    if not has_v2 and len(starts):
+        found = _of_one_topic(buffer, starts, heads, body_starts, body_ends, ends)
+        if found is not None:
+            return found
+    octets = np.frombuffer(buffer, np.uint8)
     topic_sizes = octets[topic_starts - 1].astype(np.int64)
     bad = ~is_v2 & (topic_sizes > TOPIC_SIZE_MAX)
-    if has_v2:
-        topic_sizes += is_v2 * (octets[topic_starts - 2].astype(np.int64) << 8)
+    topic_sizes += is_v2 * (octets[topic_starts - 2].astype(np.int64) << 8)
     topic_ends = topic_starts + topic_sizes
     bad |= topic_ends + 2 > ends
     if bad.any():
@@ -152,6 +180,32 @@ def fields(buffer: bytes, starts: Longs, ends: Longs, kind: int) -> Fields:
     if bad.any():
         raise _wrong(buffer, starts, bad)
     return Fields(starts, heads, body_starts, body_ends, topic_starts, topic_ends, ends)
+
+
+def _of_one_topic(
+    buffer: bytes, starts: Longs, heads: Heads, body_starts: Longs, body_ends: Longs, ends: Longs
+) -> Fields | None:
+    """Returns the fields if all is well with the records and they have the topic of the first of them."""
+    topic_size = buffer[int(body_ends[0])]
+    tail = _tail(topic_size)
+    if topic_size > TOPIC_SIZE_MAX or (body_ends + tail.itemsize > ends).any():
+        return None
+    tails = everywhere(buffer, tail.itemsize)[body_ends].view(tail)
+    topics = tails["topic"].tobytes()
+    topic = topics[: topic_size + 1]
+    if topics != topic * len(starts):
+        return None
+    topic_starts = body_ends + 1
+    topic_ends = topic_starts + topic_size
+    if (topic_ends + 2 + tails["properties_size"] != ends).any():
+        return None
+    return Fields(starts, heads, body_starts, body_ends, topic_starts, topic_ends, ends, topic[1:])
+
+
+@functools.lru_cache(maxsize=256)
+def _tail(topic_size: int) -> np.dtype[Any]:
+    """What lies between a body and the properties: the topic with its length before it, and their length."""
+    return np.dtype([("topic", f"V{topic_size + 1}"), ("properties_size", ">u2")])
 
 
 def _wrong(buffer: bytes, starts: Longs, bad: Mask) -> "NoRecord":

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from kerolox.message import names
 from kerolox.message.errors import RecordError
-from kerolox.spark import bodies, texts
-from kerolox.spark.fields import Fields, Longs, Mask, fields, host_kinds
+from kerolox.spark import bodies, property_columns, texts
+from kerolox.spark.fields import Bytes, Fields, Longs, Mask, fields, host_kinds, low_flags
 from kerolox.spark.schema import BODY, DAMAGE, PROPERTIES, Wanted
 
 _FOREVER: Final = 2**63 - 1
@@ -69,16 +69,17 @@ def batches_of(
     It is one batch, perhaps an empty one, unless bodies were compressed or several messages lie in one record: then
     a batch has not more than `bytes_max` and one message when all is as it was before.
     """
-    if not bodies.has_inner_batches(block.buffer, block.starts):
-        yield from _batches(block, wanted, only, bytes_max)
+    flags = low_flags(block.buffer, block.starts)
+    if not bodies.are_inner_batches(flags).any():
+        yield from _batches(block, flags, wanted, only, bytes_max)
         return
     for starts, ends, buffer, numbers in bodies.unrolled(block.buffer, block.starts, block.ends, bytes_max):
         part = Block(buffer, starts, ends, block.origins, block.origin_numbers[numbers], counts=block.counts)
-        yield from _batches(part, wanted, only, bytes_max)
+        yield from _batches(part, low_flags(buffer, starts), wanted, only, bytes_max)
 
 
-def _batches(block: Block, wanted: Wanted, only: Only, bytes_max: int) -> Iterator[pa.RecordBatch]:
-    rows = _by_hosts(block, wanted, only)
+def _batches(block: Block, flags: Bytes, wanted: Wanted, only: Only, bytes_max: int) -> Iterator[pa.RecordBatch]:
+    rows = _by_hosts(block, flags, wanted, only)
     if BODY not in wanted or not any(part.has_compressed for part in rows):
         yield _merged([part.batch() for part in rows], [part.starts for part in rows], wanted)
         return
@@ -96,11 +97,11 @@ def _batches(block: Block, wanted: Wanted, only: Only, bytes_max: int) -> Iterat
         yield _restored(rows, restorings, counts, wanted)
 
 
-def _by_hosts(block: Block, wanted: Wanted, only: Only) -> "list[_Rows]":
+def _by_hosts(block: Block, flags: Bytes, wanted: Wanted, only: Only) -> "list[_Rows]":
     """Returns the rows, those whose hosts are of one length together."""
     if block.fields is not None:
         return [_Rows(block, wanted, only, block.fields, block.origin_numbers)]
-    kinds = host_kinds(block.buffer, block.starts)
+    kinds = host_kinds(flags)
     if not (kinds != kinds[0]).any():
         records = fields(block.buffer, block.starts, block.ends, int(kinds[0]))
         return [_Rows(block, wanted, only, records, block.origin_numbers)]
@@ -141,14 +142,13 @@ class _Rows:
         self._wanted = wanted
         self._records = records
         self._origin_numbers = origin_numbers
-        self._properties: pa.BinaryArray | None = None
         self._found: dict[str, pa.StringArray] = {}
         self._offset_ids: pa.StringArray | None = None
         self._restored: bodies.Restored | None = None
         self._keep(self._are_between(only))
         if block.counts is not None:
             self._count(block.counts)
-        if only.topics:
+        if only.topics and self._topic() not in only.topics:
             self._keep(texts.is_one_of(self._topics(), only.topics))
         if only.tags:
             self._keep(texts.is_one_of(self._property("tags"), only.tags))
@@ -213,23 +213,33 @@ class _Rows:
         self._records = self._records.chosen(rows)
         self._origin_numbers = self._origin_numbers[rows]
         # Made of records that are no longer all there.
-        self._properties = None
         self._found = {}
         self._offset_ids = None
 
     def _number(self, field: str, kind: type[np.signedinteger]) -> pa.Array:
-        return texts.fixed(self._records.heads[field].astype(kind), pa.from_numpy_dtype(kind))
+        return texts.fixed(self._records.heads[field].astype(kind), _NUMBERS[kind])
 
     def _time(self, field: str) -> pa.Array:
-        # What lies outside of the years that Spark knows comes from a clock that nobody set.
-        millis = np.clip(self._records.heads[field].astype(np.int64), _MILLIS_MIN, _MILLIS_MAX)
-        return texts.fixed(millis * 1000, pa.timestamp("us", "UTC"))
+        millis = self._records.heads[field].astype(np.int64)
+        if millis.min() < _MILLIS_MIN or millis.max() > _MILLIS_MAX:
+            # What lies outside of the years that Spark knows comes from a clock that nobody set.
+            millis = np.clip(millis, _MILLIS_MIN, _MILLIS_MAX)
+        millis *= 1000
+        return texts.fixed(millis, _TIMESTAMP)
+
+    def _topic(self) -> str | None:
+        """Returns the topic of all of them; None if it is not known to be one."""
+        topic = self._records.topic
+        try:
+            return None if topic is None else str(topic, "utf-8")
+        except UnicodeDecodeError:
+            return None
 
     def _topics(self) -> pa.StringArray:
         records = self._records
-        same = texts.the_same(self._buffer, records.topic_starts, records.topic_ends)
-        if same is not None:
-            return texts.repeated(same, len(records))
+        topic = self._topic()
+        if topic is not None:
+            return texts.repeated(topic, len(records))
         return texts.text(texts.cut(self._data, records.topic_starts, records.topic_ends))
 
     def _broker_names(self) -> pa.StringArray:
@@ -247,16 +257,15 @@ class _Rows:
             self._offset_ids = texts.offset_ids(self._records.heads)
         return self._offset_ids
 
-    def _raw_properties(self) -> pa.BinaryArray:
-        if self._properties is None:
-            self._properties = texts.cut(self._data, self._records.properties_starts, self._records.ends)
-        return self._properties
-
     def _property(self, column: str) -> pa.StringArray:
         if column not in self._found:
             asked = {name: key for name, key in _PROPERTIES.items() if name in self._wanted.names or name == column}
-            self._found = texts.found(self._raw_properties(), asked)
+            records = self._records
+            self._found = property_columns.found(self._data, records.properties_starts, records.ends, asked)
         return self._found[column]
+
+    def _properties(self) -> pa.MapArray:
+        return property_columns.property_maps(self._data, self._records.properties_starts, self._records.ends)
 
     def _bodies(self) -> pa.BinaryArray:
         records = self._records
@@ -282,6 +291,8 @@ class _Rows:
 
 Column: TypeAlias = Callable[[_Rows], pa.Array]
 
+_NUMBERS: Final = {np.int32: pa.int32(), np.int64: pa.int64()}
+_TIMESTAMP: Final = pa.timestamp("us", "UTC")
 # The years 1 to 9999.
 _MILLIS_MIN: Final = -62_135_596_800_000
 _MILLIS_MAX: Final = 253_402_300_799_999
@@ -300,7 +311,7 @@ _COLUMNS: Final[dict[str, Column]] = {
     "storeTimestamp": lambda rows: rows._time("store_timestamp"),
     "bornHost": lambda rows: texts.host_texts(rows._records.heads["born_host"]),
     "reconsumeTimes": lambda rows: rows._number("reconsume_times", np.int32),
-    PROPERTIES: lambda rows: texts.property_maps(rows._raw_properties()),
+    PROPERTIES: _Rows._properties,
     BODY: _Rows._bodies,
     DAMAGE: _Rows._damage,
 }

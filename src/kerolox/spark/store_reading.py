@@ -9,10 +9,10 @@ from zlib_ng import zlib_ng
 
 from kerolox.message.message import CRC_MASK
 from kerolox.message.peek import SECTOR_SIZE, Peek, is_torn
-from kerolox.spark.fields import Fields, Longs, Mask, NoRecord, fields, host_kinds, walk
+from kerolox.spark.fields import Fields, Longs, Mask, NoRecord, fields, host_kinds, low_flags, walk
 from kerolox.spark.rows import Block, Origin
 from kerolox.spark.store_ranges import LogRange
-from kerolox.spark.texts import cut, the_same
+from kerolox.spark.texts import cut
 from kerolox.store.log.scan import Damage, Scan
 from kerolox.store.log.segments import Segments
 
@@ -32,9 +32,8 @@ def blocks(
     scan = Scan(log)
     while offset < place.end:
         data = log.read(offset, min(chunk_size, place.end - offset))
-        found_starts, end = walk(data, 0, len(data), _ROWS_MAX)
-        bounds = np.array([*found_starts, end], np.int64)
-        starts, ends = bounds[:-1], bounds[1:]
+        starts, end = walk(data, 0, len(data), _ROWS_MAX)
+        ends = np.concatenate((starts[1:], [end]))
         good = _good(data, starts, ends, offset, is_verified=is_verified)
         if good is not None:
             yield _block(data, good.starts, good.ends, origin, good)
@@ -63,7 +62,7 @@ def _good(data: bytes, starts: Longs, ends: Longs, offset: int, *, is_verified: 
     """Returns the first records, of one kind, there is nothing to say against; None if there is none."""
     if not len(starts):
         return None
-    kinds = host_kinds(data, starts)
+    kinds = host_kinds(low_flags(data, starts))
     count = _first(kinds != kinds[0], len(starts))
     records: Fields | None = None
     while records is None and count:
@@ -91,8 +90,7 @@ def _are_torn(data: bytes, records: Fields, offset: int) -> Mask:
     mask: Mask = (octets[ends - 1] == 0) & (ends > starts)
     for row in np.flatnonzero(ends - starts >= SECTOR_SIZE).tolist():
         mask[row] = is_torn(data[starts[row] : ends[row]], offset + int(ends[row]))
-    same = the_same(data, records.topic_starts, records.topic_ends)
-    if same is not None and "\0" not in same:
+    if records.topic is not None and b"\0" not in records.topic:
         return mask
     topics = cut(pa.py_buffer(data), records.topic_starts, records.topic_ends).dictionary_encode()
     wrong = [number for number, topic in enumerate(topics.dictionary.to_pylist()) if b"\0" in topic]

@@ -1,8 +1,7 @@
 """Columns of variable length, cut out of a buffer without an object for each row."""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -11,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kerolox.message import hosts
-from kerolox.message.properties import mark, parse
-from kerolox.spark.fields import Bytes, Heads, Longs, Mask
+from kerolox.spark.fields import Bytes, Heads, Longs, Mask, everywhere
 
 _HEX_PAIRS: Final = np.frombuffer(b"".join(b"%02X" % octet for octet in range(256)), np.uint16)
 # Text of the hosts that were seen; a topic has few producers, and each many messages.
@@ -21,8 +19,8 @@ _HOSTS_MAX: Final = 65_536
 _BINARY: Final = pa.binary()
 _STRING: Final = pa.string()
 _LONG: Final = pa.int64()
-_SEPARATOR: Final = 2
-_WORD: Final = 8
+# Pieces of one size up to this one are gathered; Arrow takes larger ones, into memory that it uses again.
+_GATHERED_SIZE_MAX: Final = 64
 
 
 def cut(
@@ -37,6 +35,9 @@ def cut(
     count = len(starts)
     if not count:
         return pa.nulls(0, kind)
+    size = int(ends[0] - starts[0])
+    if 0 < size <= _GATHERED_SIZE_MAX and is_missing is None and (ends - starts == size).all():
+        return even(everywhere(buffer, size)[starts].view(np.uint8).reshape(count, size), kind)
     # The wanted pieces and what lies between them, taken together, are all of the buffer: an array that needs no copy.
     bounds = np.empty(2 * count + 1, np.int32)
     bounds[0:-1:2] = starts
@@ -46,9 +47,15 @@ def cut(
     return pieces.take(fixed(_even_numbers(count), _LONG, is_missing))
 
 
-@functools.lru_cache(maxsize=4)
-def _numbers(count: int) -> Longs:
-    return np.arange(count)
+def even(rows: Bytes, kind: pa.DataType) -> pa.Array:
+    """Returns pieces of one size as a column."""
+    return pa.Array.from_buffers(kind, len(rows), [None, _even_bounds(*rows.shape), pa.py_buffer(rows.tobytes())])
+
+
+@functools.lru_cache(maxsize=16)
+def _even_bounds(count: int, size: int) -> pa.Buffer:
+    """Returns where pieces of one size begin and end that lie one after the other."""
+    return pa.py_buffer(np.arange(0, (count + 1) * size, size, dtype=np.int32))
 
 
 @functools.lru_cache(maxsize=4)
@@ -79,23 +86,11 @@ def strings(values: Sequence[str | None]) -> pa.StringArray:
 def repeated(value: str, count: int) -> pa.StringArray:
     """Returns a column with the same text in each row."""
     encoded = value.encode()
-    bounds = np.arange(count + 1, dtype=np.int32) * len(encoded)
-    return pa.Array.from_buffers(_STRING, count, [None, pa.py_buffer(bounds), pa.py_buffer(encoded * count)])
-
-
-def the_same(buffer: bytes, starts: Longs, ends: Longs) -> str | None:
-    """Returns the one text that lies between each start and its end; None if they differ, or are none."""
-    size = int(ends[0] - starts[0]) if len(starts) else 0
-    if not size or (ends - starts != size).any():
-        return None
-    everywhere = np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
-    octets = everywhere[starts].view(np.uint8).reshape(len(starts), size)
-    if (octets != octets[0]).any():
-        return None
-    try:
-        return str(octets[0].tobytes(), "utf-8")
-    except UnicodeDecodeError:
-        return None
+    if not encoded:
+        return strings([value] * count)
+    return pa.Array.from_buffers(
+        _STRING, count, [None, _even_bounds(count, len(encoded)), pa.py_buffer(encoded * count)]
+    )
 
 
 def text(column: pa.BinaryArray) -> pa.StringArray:
@@ -106,115 +101,29 @@ def text(column: pa.BinaryArray) -> pa.StringArray:
         return pa.array([None if data is None else data.decode("utf-8", "replace") for data in column.to_pylist()])
 
 
-def found(properties: pa.BinaryArray, names: Mapping[str, str]) -> dict[str, pa.StringArray]:
-    """Returns for each column the property of its name, null where there is none; agrees with `parse`."""
-    count = len(properties)
-    if not count:
-        return dict.fromkeys(names, pa.nulls(0, pa.string()))
-    _, offsets_buffer, data = properties.buffers()
-    bounds = np.frombuffer(offsets_buffer, np.int32, count + 1, 4 * properties.offset).astype(np.int64)
-    if bounds[0] == bounds[-1]:
-        return dict.fromkeys(names, pa.nulls(count, pa.string()))
-    segments = _segments(np.frombuffer(data, np.uint8), bounds)
-    try:
-        # What lies between separators of a text is a text, and need not be looked at again.
-        properties.cast(pa.string())
-        kind = pa.string()
-    except pa.ArrowInvalid:
-        kind = pa.binary()
-    found = {column: _property(data, mark(name), segments, bounds, kind) for column, name in names.items()}
-    return found if kind == pa.string() else {column: text(values) for column, values in found.items()}
-
-
-@dataclass(slots=True)
-class _Segments:
-    """Properties by where they begin: first the one at the beginning of each row, then those behind a separator."""
-
-    octets: Bytes
-    starts: Longs
-    # Their first eight bytes, as a number.
-    beginnings: npt.NDArray[np.uint64]
-    # Where the separators are, one more behind all rows, and how many there are before each row.
-    separators: Longs
-    before: Longs
-    # The row of each separator, the last included.
-    rows: Longs
-
-
-def _segments(data: Bytes, bounds: Longs) -> _Segments:
-    # So that eight bytes can be read from wherever one begins.
-    octets = np.concatenate((data[: bounds[-1]], np.full(_WORD, 2, np.uint8)))
-    first = int(bounds[0])
-    separators = np.flatnonzero(octets[first : 1 - _WORD] == _SEPARATOR) + first
-    before = np.searchsorted(separators, bounds)
-    rows = np.repeat(np.arange(len(bounds)), np.diff(before, append=before[-1] + 1))
-    starts = np.concatenate((bounds[:-1], separators[:-1] + 1))
-    everywhere = np.ndarray((len(octets) - _WORD + 1,), f"V{_WORD}", octets, strides=(1,))
-    return _Segments(octets, starts, everywhere[starts].view(np.uint64), separators, before, rows)
-
-
-def _property(data: pa.Buffer, marked: bytes, segments: _Segments, bounds: Longs, kind: pa.DataType) -> pa.Array:
-    count = len(bounds) - 1
-    beginning = marked[:_WORD]
-    bits = (1 << 8 * len(beginning)) - 1
-    matches = np.flatnonzero(segments.beginnings & np.uint64(bits) == int.from_bytes(beginning, "little"))
-    value_starts = segments.starts[matches] + len(marked)
-    is_first = matches < count
-    behind = np.maximum(matches - count, 0)
-    rows = np.where(is_first, matches, segments.rows[behind])
-    nexts = np.where(is_first, segments.before[matches * is_first], behind + 1)
-    value_ends = np.minimum(segments.separators[nexts], bounds[rows + 1])
-    # What has no value is none; and what follows the last separator of a row is the next one.
-    is_one = value_starts < value_ends
-    for at in range(_WORD, len(marked)):
-        is_one &= segments.octets[np.minimum(value_starts - len(marked) + at, len(segments.octets) - 1)] == marked[at]
-    if len(matches) == count and is_one.all() and (rows == _numbers(count)).all():
-        return cut(data, value_starts, value_ends, kind=kind)
-    rows = rows[is_one]
-    starts, ends = bounds[:-1].copy(), bounds[:-1].copy()
-    is_missing = np.ones(count, np.bool_)
-    # Of those that a row has twice the last is written last, and stays.
-    starts[rows] = value_starts[is_one]
-    ends[rows] = value_ends[is_one]
-    is_missing[rows] = False
-    return cut(data, starts, ends, is_missing, kind=kind)
-
-
-def property_maps(properties: pa.BinaryArray) -> pa.MapArray:
-    """Returns all properties of each row as a map."""
-    counts, names, values = [0], [], []
-    for data in properties.to_pylist():
-        for name, value in parse(data).items():
-            names.append(name)
-            values.append(value)
-        counts.append(len(names))
-    return pa.MapArray.from_arrays(
-        pa.array(counts, pa.int32()), pa.array(names, pa.string()), pa.array(values, pa.string())
-    )
-
-
 def offset_ids(heads: Heads) -> pa.StringArray:
     """Returns the ids that say where each message lies."""
     store_hosts = heads["store_host"]
-    host_size = store_hosts.dtype.itemsize
+    count, host_size = len(heads), store_hosts.dtype.itemsize
     size = host_size + 8
-    data = np.empty((len(heads), size), np.uint8)
-    data[:, :host_size] = np.ascontiguousarray(store_hosts).view(np.uint8).reshape(len(heads), host_size)
-    offsets = np.ascontiguousarray(heads["physical_offset"])
-    data[:, host_size:] = offsets.view(np.uint8).reshape(len(heads), 8)
-    bounds = np.arange(0, (len(heads) + 1) * size * 2, size * 2, dtype=np.int32)
-    return pa.StringArray.from_buffers(len(heads), pa.py_buffer(bounds), pa.py_buffer(_HEX_PAIRS[data]))
+    pairs = np.empty((count, size), np.uint16)
+    packed = store_hosts.tobytes()
+    # Broadcast to all rows where they have come from one broker.
+    known = packed[:host_size] if packed == packed[:host_size] * count else packed
+    pairs[:, :host_size] = _HEX_PAIRS.take(np.frombuffer(known, np.uint8)).reshape(-1, host_size)
+    offsets = np.frombuffer(heads["physical_offset"].tobytes(), np.uint8)
+    pairs[:, host_size:] = _HEX_PAIRS.take(offsets).reshape(count, 8)
+    return pa.StringArray.from_buffers(count, _even_bounds(count, 2 * size), pa.py_buffer(pairs))
 
 
 def host_texts(packed: Heads) -> pa.StringArray:
     """Returns addresses as people write them."""
-    size = packed.dtype.itemsize
-    column = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(size), len(packed), [None, pa.py_buffer(np.ascontiguousarray(packed))]
-    )
+    count, size = len(packed), packed.dtype.itemsize
+    data = packed.tobytes()
+    if data == data[:size] * count:
+        return repeated(_host_text(data[:size]), count)
+    column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), count, [None, pa.py_buffer(data)])
     encoded = column.dictionary_encode()
-    if len(encoded.dictionary) == 1:
-        return repeated(_host_text(encoded.dictionary[0].as_py()), len(packed))
     return strings([_host_text(host) for host in encoded.dictionary.to_pylist()]).take(encoded.indices)
 
 
