@@ -2,10 +2,11 @@
 
 import functools
 import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
+
+from zlib_ng import zlib_ng
 
 from kerolox.message.message import CRC_MASK
 from kerolox.message.peek import (
@@ -105,7 +106,7 @@ def _read(buffer: bytes, at: int, shift: int) -> list[Any]:
     A record lies in the log by `shift` further than in the buffer.
     """
     flat: list[Any] = []
-    unpack, head_size, crc32 = _HEAD.unpack_from, _HEAD.size, zlib.crc32
+    unpack, head_size, crc32 = _HEAD.unpack_from, _HEAD.size, zlib_ng.crc32
     view, limit = memoryview(buffer), len(buffer)
     last = limit - head_size - 3
     size_before, resume, pause = 0, 0, _BLOCK
@@ -163,7 +164,7 @@ class _Block:
         ):
             return ()
         # What is read of bodies is let go of at once, so that memory stays warm.
-        crcs = [crc & CRC_MASK for crc in map(zlib.crc32, self._bodies.unpack_from(buffer, at))]
+        crcs = [crc & CRC_MASK for crc in map(zlib_ng.crc32, self._bodies.unpack_from(buffer, at))]
         return fields if fields[2::_FIELDS] == tuple(crcs) else ()
 
 
