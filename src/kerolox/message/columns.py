@@ -163,7 +163,7 @@ class _Block:
             or any(flag & HOSTS_MASK for flag in set(fields[6::_FIELDS]))
         ):
             return ()
-        # What is read of bodies is let go of at once, so that memory stays warm.
+        # Bodies are let go of at once, so that a run holds no copy of them.
         crcs = [crc & CRC_MASK for crc in map(zlib_ng.crc32, self._bodies.unpack_from(buffer, at))]
         return fields if fields[2::_FIELDS] == tuple(crcs) else ()
 
