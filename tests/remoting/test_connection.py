@@ -92,7 +92,7 @@ async def test_frames_cut_in_two_at_any_point_are_answered_alike(echo: Echo) -> 
         assert not connection.is_partial
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(0, 700), max_size=40))
 def test_frames_cut_anywhere_and_often_are_answered_alike(cuts: list[int]) -> None:
     async def check() -> None:

@@ -52,7 +52,7 @@ def test_every_column_says_what_the_record_does() -> None:
     assert row["storeTimestamp"].timestamp() == 1_700_000_000.005
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(messages(), max_size=12))
 def test_many_messages_say_what_each_does(all_messages: list[Message]) -> None:
     plain = [
@@ -95,7 +95,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(PIECES, max_size=9).map(b"".join), min_size=1, max_size=6))
 def test_properties_are_found_where_parsing_finds_them(texts: list[bytes]) -> None:
     found = rows([replace(HELLO, properties=text) for text in texts])

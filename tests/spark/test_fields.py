@@ -6,7 +6,7 @@ import struct
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -52,7 +52,6 @@ def test_it_ends_at_what_is_no_record() -> None:
 TOPICS = st.sampled_from(["TopicTest"] * 9 + ["TopicTes", "TopicTesu", "", "%RETRY%" + "g" * 150])
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(TOPICS, st.binary(max_size=4), st.binary(max_size=4)), min_size=1, max_size=6),
     st.one_of(st.none(), st.tuples(st.integers(4, 500), st.integers(0, 255))),

@@ -40,7 +40,7 @@ def alike(draw: st.DrawFn) -> list[bytes]:
     return rows
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(alike(), st.binary(max_size=3))
 def test_columns_and_maps_say_what_parsing_does(rows: list[bytes], gap: bytes) -> None:
     columns, maps = made(rows, gap)

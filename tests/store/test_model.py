@@ -334,7 +334,6 @@ def test_a_store_does_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> No
         settings=settings(
             max_examples=RUNS,
             stateful_step_count=25,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
             derandomize=RUNS == 100,
         ),

@@ -277,7 +277,7 @@ def test_a_replica_leaves_the_offsets_of_consumers_alone(disk: SimulatedDisk) ->
     assert next_offsets() == [0, 0, 1, 3, 3]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), count_max=st.integers(1, 40), bytes_max=st.integers(100, 20_000))
 def test_whatever_the_bounds_nothing_is_left_out_or_given_twice(seed: int, count_max: int, bytes_max: int) -> None:
     chance = random.Random(seed)

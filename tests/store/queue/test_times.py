@@ -70,7 +70,7 @@ def test_a_queue_that_never_had_a_message_answers_0() -> None:
     assert store.reader.offset_at("unknown", 0, 1000) == 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     steps=st.lists(st.sampled_from((0, 0, 1, 2, 5, 1000)), min_size=1, max_size=45),
     deleted=st.integers(0, 40) | st.just(0),
