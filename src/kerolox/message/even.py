@@ -79,17 +79,22 @@ def to_records(data: bytes, outlined: Outline, shared: Message) -> tuple[bytearr
     for number in _numbers(count):
         layout = _layout(number, body_size, len(before), key_size, len(rest), len(second), len(third))
         parts = layout.unpack(data, at)
+        bodies, unique_keys = parts[1::4], parts[3::4]
         # Whatever differs in one of them is looked at more closely.
-        if parts[0::5].count(head) < number or parts[2::5].count(before) < number or parts[4::5].count(rest) < number:
+        if (
+            parts[0] != head
+            or parts[-1] != rest
+            or parts[2::4].count(before) < number
+            or parts[4::4].count(rest + head) < number - 1
+        ):
             return None
-        bodies = parts[1::5]
         values: list[Any] = [0, second, 0, third, 0, last] * number
         values[0::6] = [crc & CRC_MASK for crc in map(zlib_ng.crc32, bodies)]
         values[2::6] = bodies
-        values[4::6] = parts[3::5]
+        values[4::6] = unique_keys
         values[-1] = rest
         layout.pack(records, start, first, *values)
-        keys += parts[3::5]
+        keys += unique_keys
         at += number * size
         start += number * record_size
     if b"\x02" in b"".join(keys):
@@ -107,10 +112,12 @@ def _layout(
     number: int, body_size: int, before_size: int, key_size: int, rest_size: int, second_size: int, third_size: int
 ) -> _Layout:
     """Returns how so many parts are unpacked, and how their records are packed."""
-    part = f"{_HEAD_SIZE}s{body_size}s{before_size}s{key_size}s{rest_size}s"
+    # What is constant at the end of one and at the beginning of the next comes in one piece.
+    part = f"{body_size}s{before_size}s{key_size}s"
+    parts = f">{_HEAD_SIZE}s{f'{part}{rest_size + _HEAD_SIZE}s' * (number - 1)}{part}{rest_size}s"
     record = f"I{second_size}s{body_size}s{third_size}s{key_size}s"
     records = f">8s{f'{record}{rest_size + 8}s' * (number - 1)}{record}{rest_size}s"
-    return _Layout(struct.Struct(">" + part * number).unpack_from, struct.Struct(records).pack_into)
+    return _Layout(struct.Struct(parts).unpack_from, struct.Struct(records).pack_into)
 
 
 def _numbers(count: int) -> Iterator[int]:
