@@ -69,8 +69,9 @@ def test_parts_with_a_byte_that_is_wrong_are_taken_for_what_they_are(
             both(batched, shared())
 
 
-def test_a_batch_of_java_s_kind_is_taken_as_a_whole() -> None:
-    found = both(batch.encode(part(number, rest=b"\x02WAIT\x01true\x02") for number in range(37)), shared())
+@pytest.mark.parametrize("rest", [b"\x02WAIT\x01true\x02", b"\x02WAIT\x01true", b""])
+def test_a_batch_of_java_s_kind_is_taken_as_a_whole(rest: bytes) -> None:
+    found = both(batch.encode(part(number, rest=rest) for number in range(37)), shared())
 
     assert found is not None
     assert found[2] == [b"%04d" % number for number in range(37)]

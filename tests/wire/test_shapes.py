@@ -39,6 +39,7 @@ PULLING = {
     "subscription": "*",
     "subVersion": "1700000000000",
     "bname": "broker-a",
+    "ReqT": "0",
 }
 REQUESTS: list[tuple[type[Request[Any]], dict[str, str]]] = [
     (h.SendMessageV2, SENDING),

@@ -55,6 +55,9 @@ def outline(data: bytes) -> Outline | None:
         return None
     key_at = data.find(_UNIQ_KEY, properties_at + 2, size) + len(_UNIQ_KEY)
     key_end = data.find(b"\x02", key_at, size)
+    if key_end < 0:
+        # It comes last, as clients of 4.9 write it.
+        key_end = size
     properties_size = int.from_bytes(data[properties_at : properties_at + 2], signed=True)
     if key_at < len(_UNIQ_KEY) or key_end <= key_at or properties_at + 2 + properties_size != size:
         return None

@@ -36,8 +36,8 @@ _VARYING: dict[type, dict[str, tuple[str, int]]] = {
     h.SendBatchMessage: _SENDING,
     h.PullMessage: _PULLING,
 }
-# Java's clients of 5.x add these to any request. What else no header declares may be another each time, as a signature.
-_UNDECLARED = {"bname", "ns", "nsd", "oway"}
+# Java's clients add these to any request. What else no header declares may be another each time, as a signature.
+_UNDECLARED = {"bname", "ns", "nsd", "oway", "ReqT"}
 
 # So much of the fields, or what precedes the first value that varies, tells most clients and topics apart.
 _KEY_SIZE_MAX = 64
