@@ -278,10 +278,10 @@ def test_what_was_just_appended_is_dispatched_as_if_it_were_read(at_once: int) -
                 Message("orders", b"", queue_id=1),
                 encode_parts(Part(b"x", to_bytes({"UNIQ_KEY": f"v{number}", **more})) for number in range(2)),
             )
-            for more in ({}, {"TAGS": "t"})
+            for more in ({}, {"TAGS": "t"}, {})
         ]
         assert all(isinstance(each.starts, range) for each in alike)
-        return [*plain, batch([b"1", b"2"]), *alike, *in_transactions, delayed, draft_of_size(900), *alike[:1]]
+        return [*plain, batch([b"1", b"2"]), *alike[:2], *in_transactions, delayed, draft_of_size(900), alike[2]]
 
     def append(made: Made, many: list[Draft], timestamp: int) -> list[Appended]:
         offsets = []
