@@ -68,8 +68,6 @@ if sys.platform == "linux":
             self._readers: dict[int, Job] = {}
             self.jobs: list[Job] = []
             self.on_failure: Callable[[Exception], None] = lambda error: None
-            # Whose turns these are.
-            self.loop: Any = None
 
         def read(self, descriptor: int, reader: Job) -> None:
             self._epoll.register(descriptor, select.EPOLLIN)
@@ -84,31 +82,25 @@ if sys.platform == "linux":
                 # They may have something to be run, and asyncio does not know of it when it says how long to wait.
                 self._end_turn()
                 timeout = 0
-            loop, readers = self.loop, self._readers
+            wait = -1.0 if timeout is None else math.ceil(timeout * 1000) / 1000 if timeout > 0 else 0
+            readers = self._readers
             found: list[tuple[selectors.SelectorKey, int]] = []
-            while True:
-                wait = -1.0 if timeout is None else math.ceil(timeout * 1000) / 1000 if timeout > 0 else 0
+            try:
+                events = self._epoll.poll(wait, _EVENTS_MAX)
+            except InterruptedError:
+                return found
+            for descriptor, event in events:
+                reader = readers.get(descriptor)
+                if reader is None:
+                    self._hand_on(descriptor, event, found)
+                    continue
                 try:
-                    events = self._epoll.poll(wait, _EVENTS_MAX)
-                except InterruptedError:
-                    return found
-                for descriptor, event in events:
-                    reader = readers.get(descriptor)
-                    if reader is None:
-                        self._hand_on(descriptor, event, found)
-                        continue
-                    try:
-                        reader()
-                    except Exception as error:
-                        self.on_failure(error)
-                if self.jobs:
-                    self._end_turn()
-                if found or not events or loop is None or loop._ready or loop._stopping:
-                    return found
-                # Nothing is left to asyncio but to poll again, until its next timer.
-                timeout = loop._scheduled[0].when() - loop.time() if loop._scheduled else None
-                if timeout is not None and timeout <= 0:
-                    return found
+                    reader()
+                except Exception as error:
+                    self.on_failure(error)
+            if self.jobs:
+                self._end_turn()
+            return found
 
         def _hand_on(self, descriptor: int, event: int, found: list[tuple[selectors.SelectorKey, int]]) -> None:
             key = self.get_map().get(descriptor)
@@ -136,7 +128,6 @@ if sys.platform == "linux":
             self.turns = Turns()
             self.turns.on_failure = self._tell
             super().__init__(self.turns)
-            self.turns.loop = self
 
         def at_end_of_turn(self, job: Job) -> None:
             self.turns.jobs.append(job)
