@@ -238,9 +238,9 @@ def test_it_explains_its_flags(command: list[str]) -> None:
         ({"brokerIP1": "0.0.0.0"}, 255, "is no address that clients could connect to"),
         ({"bindAddress": "0.0.0.0"}, 255, "brokerIP1=127.0.0.1 sends them to themselves"),
         ({"brokerIP1": "192.0.2.1"}, 255, "bindAddress=127.0.0.1 lets nobody in"),
-        ({"namesrvAddr": "nowhere"}, 253, "'nowhere' is no address: expected host:port"),
+        ({"namesrvAddr": "nowhere"}, 255, "'nowhere' is no address: expected host:port"),
         ({"storePathRootDir": "/proc/none"}, 253, "/proc/none"),
-        ({"tls.server.certPath": "/nowhere"}, 253, "are both needed"),
+        ({"tls.server.certPath": "/nowhere"}, 255, "are both needed"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_sentence(
@@ -304,7 +304,7 @@ def test_a_table_that_is_damaged_is_said_and_not_overwritten(tmp_path: Path) -> 
 def test_a_broker_that_is_to_keep_people_out_does_not_start(tmp_path: Path, key: str) -> None:
     result = run(BROKER, "-c", str(configured(tmp_path, **{key: "true"})))
 
-    assert result.returncode == 253
+    assert result.returncode == 255
     assert result.stderr.startswith(f"Error: {key}=true cannot be had: this broker has no access control")
     assert result.stderr.count("\n") == 1
     assert run(BROKER, "-p", "-c", str(configured(tmp_path, **{key: "false"}))).returncode == 0
@@ -314,7 +314,7 @@ def test_a_broker_that_is_to_keep_people_out_does_not_start(tmp_path: Path, key:
 def test_a_broker_that_is_to_have_copies_or_be_one_does_not_start(tmp_path: Path, key: str, value: str) -> None:
     result = run(BROKER, "-c", str(configured(tmp_path, **{key: value})))
 
-    assert result.returncode == 253
+    assert result.returncode == 255
     assert result.stderr.startswith(f"Error: {key}={value} cannot be had: this broker is a master alone")
     assert "set brokerRole=ASYNC_MASTER and brokerId=0" in result.stderr
     assert result.stderr.count("\n") == 1
@@ -344,7 +344,7 @@ def test_a_broker_that_is_to_keep_copies_by_other_keys_is_refused_with_the_remed
 def test_a_broker_with_dledger_does_not_start(tmp_path: Path) -> None:
     result = run(BROKER, "-c", str(configured(tmp_path, enableDLegerCommitLog="true")))
 
-    assert result.returncode == 253
+    assert result.returncode == 255
     assert result.stderr.startswith("Error: enableDLegerCommitLog=true cannot be had: this broker is a master alone")
     assert result.stderr.count("\n") == 1
 

@@ -8,8 +8,8 @@ from kerolox.broker import Broker, Settings
 from kerolox.broker.advertised import check_advertised
 from kerolox.cli.servers import (
     BadConfiguration,
-    NotStarted,
     OriginalCommand,
+    ended,
     logging_options,
     on_signals,
     read_properties,
@@ -97,7 +97,7 @@ def broker(
             _check(settings)
             server_loop.run(_serve(settings, ends_with_parent=ends_with_parent))
     except (ConfigurationError, StoreError, OSError) as error:
-        raise NotStarted(with_remedy(error)) from error
+        raise ended(error, with_remedy(error)) from error
 
 
 def _settings(file: Path | None) -> Settings:

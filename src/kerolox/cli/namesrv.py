@@ -6,8 +6,8 @@ import click
 
 from kerolox.cli.servers import (
     BadConfiguration,
-    NotStarted,
     OriginalCommand,
+    ended,
     logging_options,
     on_signals,
     read_properties,
@@ -61,7 +61,7 @@ def namesrv(
         with logging_as(config.log_options("namesrv")):
             server_loop.run(_serve(config))
     except (ConfigurationError, OSError) as error:
-        raise NotStarted(with_remedy(error)) from error
+        raise ended(error, with_remedy(error)) from error
 
 
 def _configuration(file: Path | None) -> NamesrvConfig:

@@ -69,6 +69,13 @@ def read_properties(file: Path) -> dict[str, str]:
         raise ConfigurationError(f"configuration file {file} cannot be read: {why}") from error
 
 
+def ended(error: BaseException, told: str) -> click.ClickException:
+    """Returns what a command ends with that could not start a server: over a setting, or over what it found here."""
+    # A port that is taken, or a folder, has its cause; a setting is wrong by itself.
+    is_setting = isinstance(error, ConfigurationError) and error.__cause__ is None
+    return BadConfiguration(told) if is_setting else NotStarted(told)
+
+
 def with_remedy(error: BaseException) -> str:
     """Returns why a server did not start, and by which flag that is mended."""
     cause = error.__cause__

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kerolox.cli.servers import NotStarted, on_signals, started, until_told, with_remedy
+from kerolox.cli.servers import NotStarted, ended, on_signals, started, until_told, with_remedy
 from kerolox.errors import ConfigurationError
 from kerolox.local.children import our_command
 from kerolox.local.folder import Folder, UpState, default_folder
@@ -79,7 +79,7 @@ def up(
         with folder.taken(), logging_as(LogOptions(name="up", directory=folder.logs, format=options.log_format)):
             server_loop.run(_run(options, is_detached=detached))
     except (ConfigurationError, StoreError, OSError) as error:
-        raise NotStarted(_with_remedy(error)) from error
+        raise ended(error, _with_remedy(error)) from error
 
 
 async def _run(options: UpOptions, *, is_detached: bool) -> None:

@@ -22,6 +22,8 @@ _BACK_OFF_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 _RESTARTS_MAX = 5
 _WINDOW_SECONDS = 60.0
 _LINES_KEPT = 20
+# What `kerolox broker` ends with over settings that cannot be used.
+_BAD_SETTINGS = 255
 # How a server says where Prometheus is told of it.
 METRICS_AT = "Metrics are at "
 
@@ -114,7 +116,9 @@ class BrokerProcess(Service):
             raise ConfigurationError(f"{self.state.name} was not ready within {_READY_SECONDS_MAX:g} s") from error
         if not line:
             await self._listened()
-            raise ConfigurationError(f"{self.state.name} did not start: {self._reason()}")
+            # Over its settings, or over what it found here.
+            cause = None if process.returncode == _BAD_SETTINGS else ChildProcessError(process.returncode)
+            raise ConfigurationError(f"{self.state.name} did not start: {self._reason()}") from cause
         self._listen(process.stdout, deque(maxlen=1))
         # "The broker[NAME, ADDRESS] boot success."
         self.state.address = line.partition(", ")[2].partition("]")[0]
