@@ -131,6 +131,22 @@ async def test_a_page_complains_of_nothing_fits_and_is_accessible(at: Window, na
     await at.check(name)
 
 
+async def test_nothing_sticks_to_what_it_is_not_part_of(at: Window) -> None:
+    """The menu of a phone ends where the page does, and a note under charts keeps its distance."""
+    await at.open("/charts")
+
+    sides = await at.page.evaluate(
+        """() => {
+          const box = it => document.querySelector(it).getBoundingClientRect();
+          const [menu, charts, hint] = [".menu summary", ".charts", "main > .hint"].map(box);
+          return [menu.width ? menu.right : null, charts.right, hint.top - charts.bottom];
+        }"""
+    )
+
+    assert sides[0] in (None, sides[1])
+    assert sides[2] >= 8
+
+
 async def test_pages_about_one_thing_complain_of_nothing_either(at: Window, house: House) -> None:
     for name, path in {
         "broker": f"/broker?address={house.broker_addr}",

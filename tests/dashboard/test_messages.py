@@ -4,7 +4,7 @@ import re
 import pytest
 
 from kerolox.admin import AdminClient
-from kerolox.client import ConsumeFrom, Message, PushConsumer, Received
+from kerolox.client import ConsumeFrom, Message, MessageQueue, PushConsumer, Received
 from kerolox.message.ids import parse_offset_id
 from kerolox.testing import Cluster
 from tests.dashboard import filling
@@ -144,20 +144,24 @@ async def test_a_message_is_handed_to_a_member_of_a_group(
     )
     async with consumer, asyncio.timeout(60):
         await got.get()
-        await visitor.get("/message", topic="orders", place="broker-a:0:0")
+        page = await visitor.get("/message", topic="orders", place="broker-a:0:0")
         said = await visitor.do("/message/hand", topic="orders", place="broker-a:0:0", group="billing")
         await got.get()
 
+    assert "Consume now" in page
     assert "CR_SUCCESS" in said
 
 
 async def test_nobody_to_hand_it_to_is_a_sentence(visitor: Visitor, cluster: Cluster, admin: AdminClient) -> None:
     await admin.topics.create("orders", read_queues=1, write_queues=1)
     await filling.send(cluster.namesrv_addr, filling.order(1))
-    await visitor.get("/message", topic="orders", place="broker-a:0:0")
+    await admin.groups.create("nobody")
+    await admin.offsets.commit("nobody", MessageQueue("broker-a", 0, "orders"), 0)
+    page = await visitor.get("/message", topic="orders", place="broker-a:0:0")
 
     answer = await visitor.post("/message/hand", 409, topic="orders", place="broker-a:0:0", group="nobody")
 
+    assert "Consume now" not in page
     assert "is connected" in answer.text
 
 

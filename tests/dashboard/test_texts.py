@@ -28,6 +28,11 @@ def test_a_time_that_never_was_is_a_dash(millis: int | None) -> None:
     assert texts.moment(millis) == "–"
 
 
+def test_what_happens_within_a_second_is_told_to_the_millisecond() -> None:
+    assert texts.exact(1_700_000_000_123) == "2023-11-14 22:13:20.123 UTC"
+    assert texts.exact(0) == "–"
+
+
 def test_a_field_gives_back_the_time_it_was_given() -> None:
     assert texts.parse_moment(texts.field_moment(1_700_000_000_000), "begin") == 1_700_000_000_000
 

@@ -49,7 +49,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = ("number", "size", "percent", "moment", "clock", "span", "field_moment")
+    names = ("number", "size", "percent", "moment", "exact", "span", "field_moment")
     found.filters.update({name: getattr(texts, name) for name in names})
     found.globals["address"] = address
     return found

@@ -36,11 +36,11 @@ def moment(millis: int | None) -> str:
     return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def clock(millis: int) -> str:
-    """`15:04:05.123`, for what happens within a day."""
+def exact(millis: int) -> str:
+    """`2026-11-16 15:04:05.123 UTC`, for what happens within a second."""
     if not 0 < millis <= _MILLIS_MAX:
         return "–"
-    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
+    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
 
 
 def span(seconds: float) -> str:

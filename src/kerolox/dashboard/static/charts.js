@@ -17,7 +17,8 @@ function svg(name, attributes, text) {
 function said(value, unit) {
   if (unit === "%") return `${Math.round(value * 100)} %`;
   const digits = Math.abs(value) < 10 && value % 1 !== 0 ? 2 : 0;
-  return `${value.toLocaleString("en", { maximumFractionDigits: digits })} ${unit}`;
+  const of = value === 1 && unit === "messages" ? "message" : unit;
+  return `${value.toLocaleString("en", { maximumFractionDigits: digits })} ${of}`;
 }
 
 // A round number that is no less than the highest.
