@@ -26,6 +26,7 @@ from rich.table import Table
 
 from kerolox.admin import AdminClient
 from kerolox.client import ConsumeFrom, Message, Producer, PullConsumer
+from kerolox.errors import KeroloxError
 from kerolox.runtime.home import home
 from kerolox.testing import Cluster
 
@@ -300,4 +301,7 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    try:
+        sys.exit(asyncio.run(main()))
+    except KeroloxError as error:
+        sys.exit(f"The demo could not go on: {error}")

@@ -24,16 +24,8 @@ async def run(script: str, **environment: str) -> tuple[int | None, str, str]:
 async def test_sending_and_consuming_from_python(kerolox_cluster: Cluster) -> None:
     code, printed, complaint = await run(BLOCKS[0].replace("127.0.0.1:9876", kerolox_cluster.namesrv_addr))
 
+    # The block after it needs a session of Spark, and is run by tests/spark/test_readme.py.
     assert (code, printed, complaint) == (0, "order-17 two teapots\n", "")
-
-
-async def test_a_cluster_in_a_test(tmp_path: Path) -> None:
-    # The one before needs a session of Spark, and is run by tests/spark/test_readme.py.
-    (tmp_path / "test_mine.py").write_text(BLOCKS[2])
-
-    code, printed, _ = await run(f"import pytest; raise SystemExit(pytest.main(['-q', {str(tmp_path)!r}]))")
-
-    assert (code, "1 passed" in printed) == (0, True), printed
 
 
 @pytest.mark.parametrize(
