@@ -1,5 +1,6 @@
 """Brokers that keep accounts: users and policies as those of 5.3 do, and access lists as those of 4.x."""
 
+from kerolox.errors import AnswerError
 from kerolox.remoting.routes import Incoming, handles
 from kerolox.wire.header import Empty
 from kerolox.wire.headers import auth as a
@@ -78,7 +79,8 @@ class AccessLists:
 
     @handles(a.DeleteAclConfig)
     def delete(self, request: Incoming[a.DeleteAclConfig]) -> Reply[Empty]:
-        del self.accounts[request.header.access_key]
+        if self.accounts.pop(request.header.access_key, None) is None:
+            raise AnswerError("it has been deleted failed", code=210)
         return Reply()
 
     @handles(a.UpdateGlobalWhiteAddrsConfig)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.admin import AdminClient
+from kerolox.admin import AccountRefused, AdminClient
 from kerolox.errors import RequestCodeNotSupported
 from kerolox.wire.bodies.topics import DataVersion
 from kerolox.wire.headers import auth as a
@@ -44,6 +44,14 @@ async def test_an_account_is_kept_and_forgotten(stage: tuple[AdminClient, Access
     )
     await admin.access.delete("broker-a", "alice")
     assert lists.accounts == {}
+
+
+async def test_a_refusal_is_told_by_the_name_that_its_code_has_in_4x(stage: tuple[AdminClient, AccessLists]) -> None:
+    """To 5.x the same code is POLLING_TIMEOUT."""
+    admin, _ = stage
+
+    with pytest.raises(AccountRefused, match=r"it has been deleted failed \(DELETE_ACL_CONFIG_FAILED, 210\)"):
+        await admin.access.delete("broker-a", "nobody")
 
 
 async def test_white_addresses_are_set_and_versions_told(stage: tuple[AdminClient, AccessLists]) -> None:

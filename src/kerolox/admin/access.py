@@ -2,10 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 
+from kerolox.admin.errors import AccountRefused
 from kerolox.admin.servers import Servers
+from kerolox.errors import AnswerError
 from kerolox.runtime import fastjson
 from kerolox.wire.bodies.topics import DataVersion
+from kerolox.wire.header import Empty, Request
 from kerolox.wire.headers import auth as a
+
+# By these codes brokers of 5.x mean something else.
+_FAILURES = {
+    209: "UPDATE_AND_CREATE_ACL_CONFIG_FAILED",
+    210: "DELETE_ACL_CONFIG_FAILED",
+    211: "UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED",
+}
 
 
 class AccessLists:
@@ -36,16 +46,16 @@ class AccessLists:
             topic_perms=_perms(topic_perms),
             group_perms=_perms(group_perms),
         )
-        await self._servers.call(await self._servers.address(broker), request)
+        await self._tell(broker, request)
 
     async def delete(self, broker: str, access_key: str) -> None:
         """Has a broker forget an account."""
-        await self._servers.call(await self._servers.address(broker), a.DeleteAclConfig(access_key=access_key))
+        await self._tell(broker, a.DeleteAclConfig(access_key=access_key))
 
     async def set_white_addresses(self, broker: str, addresses: Sequence[str], *, file: str | None = None) -> None:
         """Says from where a broker lets everybody in; in one of its files, if it has several."""
         request = a.UpdateGlobalWhiteAddrsConfig(global_white_addrs=",".join(addresses), acl_file_full_path=file)
-        await self._servers.call(await self._servers.address(broker), request)
+        await self._tell(broker, request)
 
     async def versions(self, broker: str) -> tuple[str, str, dict[str, DataVersion]]:
         """Returns the names of the cluster and of the broker, and the version of each of its files by path."""
@@ -53,6 +63,14 @@ class AccessLists:
         fields = reply.fields
         files = fastjson.decode((fields.all_acl_file_version or "{}").encode(), dict[str, DataVersion])
         return fields.cluster_name, fields.broker_name, files
+
+    async def _tell(self, broker: str, request: Request[Empty]) -> None:
+        try:
+            await self._servers.call(await self._servers.address(broker), request)
+        except AnswerError as error:
+            if error.code not in _FAILURES:
+                raise
+            raise AccountRefused(f"{error.remark} ({_FAILURES[error.code]}, {error.code})") from error
 
 
 def _perms(perms: Mapping[str, str] | None) -> str | None:

@@ -11,7 +11,8 @@ from kerolox.errors import KeroloxError, NoPermission
 _FOR_ALL = re.compile(
     "forbidden|black list|cannot be changed|not allowed|"
     "can not consume by broadcast|group no permission|are not run here|"
-    "^The (user|subject|acl|actions|decision|policy|policies|resource|source ip) |can not be (blank|null)"
+    # Brokers of 5.x have the same code for accounts that are not as they should be.
+    r"^The (user|acl|subject|resource|actions|decision|source ip|polic\w+|auth\w+MetadataProvider)\b.* (is|can not be) "
 )
 
 
@@ -29,6 +30,10 @@ class UnknownBroker(AdminError):
 
 class MessageNotFound(AdminError):
     """No broker that was asked has this message, any more or at all."""
+
+
+class AccountRefused(AdminError):
+    """A broker of 4.x did not take a change of its access lists."""
 
 
 class PartlyDone(AdminError):

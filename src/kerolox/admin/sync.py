@@ -8,6 +8,7 @@ from typing import Unpack
 
 from kerolox import admin as aio
 from kerolox.admin import (
+    AccountRefused,
     AdminError,
     BrokerStatus,
     GroupSummary,
@@ -39,6 +40,7 @@ from kerolox.client.blocking import Blocking, Client, blocks, iterates
 from kerolox.client.options import Options, Shared
 
 __all__ = [
+    "AccountRefused",
     "AdminClient",
     "AdminError",
     "BrokerStatus",

@@ -8,7 +8,7 @@ from tests.cli.admin.tools import Tool
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("updateAclConfig", "-a", "user", "-s", "12345678", "-t", "orders=PUB|SUB,bills=DENY", "-m", "true"),
+        ("updateAclConfig", "-a", "somebody", "-s", "12345678", "-t", "orders=PUB|SUB,bills=DENY", "-m", "true"),
         ("deleteAclConfig", "-a", "user"),
         ("deleteAccessConfig", "-a", "user"),
         ("updateGlobalWhiteAddr", "-g", "192.0.2.1,192.0.2.*"),
@@ -25,6 +25,18 @@ def test_a_broker_without_lists_says_so(tool: Tool, arguments: tuple[str, ...], 
 
 
 def test_permissions_that_are_none_are_refused(tool: Tool) -> None:
-    result = tool.run("updateAclConfig", "-a", "user", "-s", "12345678", "-t", "orders", "-b", tool.broker_addr)
+    result = tool.run("updateAclConfig", "-a", "somebody", "-s", "12345678", "-t", "orders", "-b", tool.broker_addr)
 
     assert "expected such as topicA=DENY" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("access", "secret", "named"), [("short", "12345678", "access"), ("somebody", "1234", "secret")]
+)
+def test_keys_that_no_broker_takes_are_not_sent(tool: Tool, access: str, secret: str, named: str) -> None:
+    """A broker would answer with the secret in its reason."""
+    result = tool.run("updateAclConfig", "-a", access, "-s", secret, "-b", tool.broker_addr)
+
+    assert result.exit_code == 1
+    assert f"--{named}Key is too short: brokers take 7 characters and more" in result.stderr
+    assert secret not in result.output

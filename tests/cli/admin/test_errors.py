@@ -27,6 +27,10 @@ def test_each_kind_has_its_own_remedy() -> None:
         "listenPort cannot be changed while running",
         "the topic[orders] pulling message is forbidden",
         "subscription group no permission, shop",
+        "The user is existed",
+        "The subject of User:alice is not exist.",
+        "The actions can not be Any.",
+        "The authenticationMetadataProvider is not configured.",
     ],
 )
 def test_keys_are_no_remedy_where_nobody_may(remark: str) -> None:

@@ -59,9 +59,39 @@ async def test_a_user_is_made_changed_shown_and_deleted(stage: Stage) -> None:
 async def test_a_change_needs_something_to_change(stage: Stage) -> None:
     nothing = await asyncio.to_thread(stage.tool.run, "updateUser", "-b", stage.first, "-u", "alice")
     odd = await asyncio.to_thread(stage.tool.run, "updateUser", "-b", stage.first, "-u", "alice", "-s", "asleep")
+    odd_type = await asyncio.to_thread(stage.tool.run, "updateUser", "-b", stage.first, "-u", "alice", "-t", "Sper")
 
     assert "give one of -p" in nothing.stderr
     assert "enable and disable are known" in odd.stderr
+    assert "--userType 'Sper': Super and Normal are known" in odd_type.stderr
+
+
+async def test_of_a_user_who_is_not_there_only_mqadmin_says_nothing(stage: Stage) -> None:
+    arguments = ("getUser", "-b", stage.first, "-u", "nobody")
+
+    silent = await stage.run(*arguments)
+    told = await asyncio.to_thread(stage.tool.run, *arguments, is_java=False)
+    deleted = await asyncio.to_thread(stage.tool.run, "deleteUser", *arguments[1:], "--yes", is_java=False)
+
+    assert silent == ""
+    for result in (told, deleted):
+        assert (result.exit_code, result.stderr.startswith("Error: there is no user 'nobody'; ")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("subject", "resource", "told"),
+    [
+        ("alice", "Topic:orders", "--subject 'alice': expected such as User:alice"),
+        ("User:alice", "Topic:orders,bills", "--resources 'bills': expected such as Topic:orders"),
+    ],
+)
+async def test_a_policy_says_of_what_kind_its_names_are(stage: Stage, subject: str, resource: str, told: str) -> None:
+    policy = ("-s", subject, "-r", resource, "-a", "Pub", "-d", "Allow")
+
+    result = await asyncio.to_thread(stage.tool.run, "createAcl", "-b", stage.first, *policy)
+
+    assert told in result.stderr
+    assert stage.one.acls == {}
 
 
 async def test_users_are_copied(stage: Stage) -> None:
@@ -97,16 +127,16 @@ async def test_a_policy_is_made_changed_shown_and_deleted(stage: Stage) -> None:
 
 
 async def test_access_lists_of_4_are_changed_and_shown(stage: Stage) -> None:
-    made = await stage.run("updateAclConfig", "-b", stage.old, "-a", "alice", "-s", "12345678", "-t", "orders=PUB")
-    kept = stage.lists.accounts["alice"]
+    made = await stage.run("updateAclConfig", "-b", stage.old, "-a", "alicekey", "-s", "12345678", "-t", "orders=PUB")
+    kept = stage.lists.accounts["alicekey"]
     white = await stage.run("updateGlobalWhiteAddr", "-b", stage.old, "-g", "192.0.2.1,192.0.2.2")
     versions = await stage.run("clusterAclConfigVersion", "-b", stage.old)
-    deleted = await stage.run("deleteAclConfig", "-b", stage.old, "-a", "alice")
+    deleted = await stage.run("deleteAclConfig", "-b", stage.old, "-a", "alicekey")
 
-    assert made == (f"create or update plain access config to {stage.old} success.\naccount's accesskey is:alice")
+    assert made == (f"create or update plain access config to {stage.old} success.\naccount's accesskey is:alicekey")
     assert (kept.secret_key, kept.topic_perms) == ("12345678", "orders=PUB")
     assert white == f"update global white remote addresses to {stage.old} success.\n"
     row, end = versions.splitlines()
     assert row.split()[:5] == ["DefaultCluster", "broker-a", stage.old, "/conf/plain_acl.yml", "3"]
     assert end == "get broker's plain access config version success."
-    assert deleted == (f"delete plain access config account from {stage.old} success.\naccount's accesskey is:alice")
+    assert deleted == (f"delete plain access config account from {stage.old} success.\naccount's accesskey is:alicekey")

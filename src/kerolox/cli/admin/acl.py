@@ -8,6 +8,15 @@ from kerolox.cli.admin.parts import Cell, Table, Text
 from kerolox.cli.admin.times import seconds_text
 from kerolox.cli.admin.topics import where
 
+# What brokers take; they would answer with the secret.
+_KEY_MIN = 7
+
+
+def _check_keys(call: Call) -> None:
+    for name in ("accessKey", "secretKey"):
+        if len(call[name]) < _KEY_MIN:
+            raise Misused(f"--{name} is too short: brokers take {_KEY_MIN} characters and more")
+
 
 @command(
     "updateAclConfig",
@@ -21,6 +30,7 @@ from kerolox.cli.admin.topics import where
     Flag("t", "topicPerms", "set topicPerms list,eg: topicA=DENY,topicD=SUB"),
     Flag("g", "groupPerms", "set groupPerms list,eg: groupD=DENY,groupD=SUB"),
     Flag("m", "admin", "set admin flag in acl config file"),
+    check=_check_keys,
 )
 async def update_acl_config(call: Call) -> Parts:
     topics, groups = _perms(call, "topicPerms"), _perms(call, "groupPerms")
@@ -38,7 +48,7 @@ async def update_acl_config(call: Call) -> Parts:
         )
         text = f"create or update plain access config to {address} success.\n"
         yield Text(text, {"broker": address, "accessKey": call["accessKey"]})
-    # Java also prints the secret.
+    # Java names its object, PlainAccessConfig@4e07b95f.
     yield Text(f"account's accesskey is:{call['accessKey']}")
 
 

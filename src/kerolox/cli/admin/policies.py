@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed
+from kerolox.cli.admin.errors import Misused
 from kerolox.cli.admin.finding import everybody, masters
 from kerolox.cli.admin.parts import Table, Text
 from kerolox.cli.admin.topics import where
@@ -27,6 +28,15 @@ def _entries(call: Call) -> list[PolicyEntry]:
     ]
 
 
+def _check(call: Call) -> None:
+    """Of a name without its kind brokers say no more than that they failed."""
+    given = [("subject", call["subject"], "User:alice")]
+    given += [("resources", part.strip(), "Topic:orders") for part in call["resources"].split(",")]
+    for flag, text, example in given:
+        if ":" not in text and text != "*":
+            raise Misused(f"--{flag} {text!r}: expected such as {example}")
+
+
 def _policy_flags(verb: str) -> tuple[Flag, ...]:
     return (
         *where(f"{verb} acl to which"),
@@ -38,14 +48,14 @@ def _policy_flags(verb: str) -> tuple[Flag, ...]:
     )
 
 
-@command("createAcl", "Create acl to cluster.", *_policy_flags("create"), since=_SINCE)
+@command("createAcl", "Create acl to cluster.", *_policy_flags("create"), since=_SINCE, check=_check)
 async def create_acl(call: Call) -> Parts:
     for address in await everybody(call):
         await call.admin.policies.create(call["subject"], _entries(call), broker=address)
         yield Text(f"create acl to {address} success.\n", {"broker": address, "subject": call["subject"]})
 
 
-@command("updateAcl", "Update acl to cluster.", *_policy_flags("update"), since=_SINCE)
+@command("updateAcl", "Update acl to cluster.", *_policy_flags("update"), since=_SINCE, check=_check)
 async def update_acl(call: Call) -> Parts:
     for address in await everybody(call):
         await call.admin.policies.update(call["subject"], _entries(call), broker=address)
@@ -125,9 +135,14 @@ def _listed(parts: list[str] | None) -> str:
 )
 async def copy_acl(call: Call) -> Parts:
     source, target = call["fromBroker"], call["toBroker"]
-    wanted = set(filter(None, (call.get("subjects") or "").split(",")))
-    for acl in await call.admin.policies.matching(broker=source):
-        if acl.subject is None or (wanted and acl.subject not in wanted):
+    wanted = [part.strip() for part in (call.get("subjects") or "").split(",") if part.strip()]
+    if wanted:
+        # Who is not there is told of before anything is copied.
+        found = [await call.admin.policies.find(subject, broker=source) for subject in wanted]
+    else:
+        found = [*await call.admin.policies.matching(broker=source)]
+    for acl in found:
+        if acl is None or acl.subject is None:
             continue
         entries = [entry for policy in acl.policies for entry in policy.entries]
         if await call.admin.policies.find(acl.subject, broker=target) is None:

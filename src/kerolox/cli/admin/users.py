@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed
-from kerolox.cli.admin.errors import Misused
+from kerolox.cli.admin.errors import Misused, NotDone
 from kerolox.cli.admin.finding import everybody, masters
 from kerolox.cli.admin.parts import Table, Text
 from kerolox.cli.admin.topics import where
@@ -12,11 +12,15 @@ from kerolox.wire.bodies.auth import UserInfo
 
 _SINCE = "5.3.0"
 _STATES = {"enable": True, "disable": False}
+_TYPES = {"super": True, "normal": False}
 
 
 def _is_super(call: Call) -> bool | None:
+    """Of a type that it does not know a broker makes what it likes."""
     text = call.get("userType")
-    return None if text is None else text.lower() == "super"
+    if text is not None and text.lower() not in _TYPES:
+        raise Misused(f"--userType {text!r}: Super and Normal are known")
+    return None if text is None else _TYPES[text.lower()]
 
 
 @command(
@@ -29,9 +33,8 @@ def _is_super(call: Call) -> bool | None:
     since=_SINCE,
 )
 async def create_user(call: Call) -> Parts:
-    name = call["username"]
+    name, is_super = call["username"], bool(_is_super(call))
     for address in await everybody(call):
-        is_super = bool(_is_super(call))
         await call.admin.users.create(name, call["password"], is_super=is_super, broker=address)
         yield Text(f"create user to {address} success.\n", {"broker": address, "username": name})
 
@@ -52,11 +55,12 @@ async def update_user(call: Call) -> Parts:
         raise Misused(f"--userStatus {state!r}: enable and disable are known")
     if not any(call.has(name) for name in ("password", "userType", "userStatus")):
         raise Misused("give one of -p (--password), -t (--userType), -s (--userStatus)")
+    is_super = _is_super(call)
     for address in await everybody(call):
         await call.admin.users.update(
             call["username"],
             password=call.get("password"),
-            is_super=_is_super(call),
+            is_super=is_super,
             is_enabled=None if state is None else _STATES[state],
             broker=address,
         )
@@ -72,7 +76,13 @@ async def update_user(call: Call) -> Parts:
     since=_SINCE,
 )
 async def delete_user(call: Call) -> Parts:
-    for address in await everybody(call):
+    addresses = await everybody(call)
+    # Java says that it has deleted who never was there.
+    if not call.is_java and not any(
+        [await call.admin.users.find(call["username"], broker=address) for address in addresses]
+    ):
+        raise _not_there(call)
+    for address in addresses:
         await call.admin.users.delete(call["username"], broker=address)
         yield Text(f"delete user to {address} success.\n", {"broker": address, "deleted": call["username"]})
 
@@ -91,6 +101,13 @@ async def get_user(call: Call) -> Parts:
         if user is not None:
             yield _users([user])
             return
+    # Java says nothing of a user whom nobody knows.
+    if not call.is_java:
+        raise _not_there(call)
+
+
+def _not_there(call: Call) -> NotDone:
+    return NotDone(f"there is no user {call['username']!r}; `kerolox admin listUser` says which there are")
 
 
 @command(
