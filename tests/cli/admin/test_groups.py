@@ -46,6 +46,21 @@ def test_what_only_5_knows_of_a_group_is_printed_if_it_says_something(tool: Tool
     assert "consumeMessageOrderly                   =  true" in tool("getConsumerConfig", "-g", "lined")
 
 
+def test_what_5x_is_told_of_a_group_is_printed_as_5x_does(tool: Tool) -> None:
+    policy = '{"type":"EXPONENTIAL","exponentialRetryPolicy":{"initial":1000,"max":60000,"multiplier":3}}'
+
+    printed = tool("updateSubGroup", "-b", tool.broker_addr, "-g", "patient", "-p", policy)
+
+    assert printed.endswith(
+        "\nSubscriptionGroupConfig{groupName=patient, consumeEnable=true, consumeFromMinEnable=false, "
+        "consumeBroadcastEnable=false, consumeMessageOrderly=false, retryQueueNums=1, retryMaxTimes=16, "
+        "groupRetryPolicy=GroupRetryPolicy{type=EXPONENTIAL, exponentialRetryPolicy="
+        "ExponentialRetryPolicy{initial=1000, max=60000, multiplier=3}, customizedRetryPolicy=null}, brokerId=0, "
+        "whichBrokerWhenConsumeSlowly=1, notifyConsumerIdsChangedEnable=true, groupSysFlag=0, "
+        "consumeTimeoutMinute=15, subscriptionDataSet=null, attributes={}}"
+    )
+
+
 def test_of_a_group_that_is_not_there_nothing_is_printed(tool: Tool) -> None:
     assert tool("getConsumerConfig", "-g", "nobody") == ""
 

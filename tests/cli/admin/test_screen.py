@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kerolox.cli.admin import screen
-from kerolox.cli.admin.parts import Table, Text
+from kerolox.cli.admin.parts import Cell, Table, Text
 from kerolox.cli.admin.screen import Form, Screen, form
 
 TABLE = Table("%-8s %d %s", ("#Broker Name", "#QID", "#Rate"), [("broker[a]", 1, 2.0)])
@@ -48,6 +48,30 @@ def test_a_row_that_does_not_fit_becomes_a_block(
     printed = capsys.readouterr().out
     assert ("a" * 30 + "  " + "b" * 28 + "\n" in printed) == is_drawn
     assert (f"Name     {'a' * 30}\nAddress  {'b' * 28}\n\nName     padded\n" in printed) != is_drawn
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb"), ("TERM", "xterm")])
+def test_blocks_have_colours_only_where_they_are_wanted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setattr("kerolox.cli.admin.screen.click.echo", lambda text, nl: print(text, end=""))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "4")
+    monkeypatch.setenv(name, value)
+
+    Screen(Form.TERMINAL).show(TABLE)
+
+    assert ("\x1b" in capsys.readouterr().out) == (value == "xterm")
+
+
+def test_a_terminal_may_be_told_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("%s %s", ("#Name", "#Hour"), [("broker-a", Cell("498581.94", None, "-"))])
+
+    Screen(Form.TERMINAL).show(table)
+
+    assert "broker-a     -" in capsys.readouterr().out
+    assert "498581.94" in table.text()
 
 
 def test_machines_get_an_object_to_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,6 +50,68 @@ def test_one_of_a_choice_is_needed_and_no_more(tool: Tool) -> None:
     assert "give one of -b (--brokerAddr), -c (--clusterName)" in none.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("topicStatus", "-t", ORDERS, "something"), "Got unexpected extra argument (something)"),
+        (("topicStatus",), "missing: -t (--topic)"),
+        (("topicStatus", "-z"), "No such option '-z'."),
+        (("topicStat",), "No such command 'topicStat'. Did you mean topicStatus or topicList or topicClusterList?"),
+        (("help", "topicStat"), "No such command 'topicStat'. Did you mean topicStatus or"),
+        (("qqqqqqqq",), "No such command 'qqqqqqqq'."),
+    ],
+)
+def test_what_is_mistyped_is_named_with_where_help_is(arguments: tuple[str, ...], told: str) -> None:
+    result = CliRunner().invoke(module.admin, list(arguments))
+
+    assert result.exit_code == 2
+    assert f"Error: {told}" in result.stderr
+    assert "--help' for help." in result.stderr
+
+
+def test_help_of_a_command_is_what_its_flag_prints() -> None:
+    def run(*arguments: str) -> str:
+        return CliRunner().invoke(module.admin, list(arguments)).stdout
+
+    assert run("help", "TOPICLIST").partition("\n")[2] == run("topicList", "--help").partition("\n")[2]
+    assert run("help") == run("--help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("deleteTopic", "-c", "DefaultCluster", "-t", "nosuch", "--yes"),
+            "no NameServer has a route of topic 'nosuch'",
+        ),
+        (("deleteSubGroup", "-c", "DefaultCluster", "-g", "nosuch", "--yes"), "group 'nosuch' is not known"),
+        (("deleteKvConfig", "-s", "space", "-k", "nosuch", "--yes"), "namespace 'space' has no key 'nosuch'"),
+        (("wipeWritePerm", "-b", "nosuch", "--yes"), "no topic has queues on a broker 'nosuch'; "),
+        (("addWritePerm", "-b", "nosuch"), "no topic has queues on a broker 'nosuch'; "),
+        (("updateBrokerConfig", "-c", "DefaultCluster", "-k", "nosuch", "-v", "1"), "there is no setting 'nosuch'; "),
+        (("updateNamesrvConfig", "-k", "nosuch", "-v", "1"), "there is no setting 'nosuch'; "),
+        (("statsAll", "-t", "nosuch"), "no NameServer has a route of topic 'nosuch'"),
+    ],
+)
+def test_what_is_not_there_is_only_to_mqadmin_no_failure(tool: Tool, arguments: tuple[str, ...], told: str) -> None:
+    """Java reports success of what never was there; whoever mistyped a name should hear of it."""
+    scripted = tool.run(*(word for word in arguments if word != "--yes"))
+    asked = tool.run(*arguments, is_java=False)
+
+    assert scripted.exit_code == 0
+    assert asked.exit_code == 1
+    assert told in asked.stderr
+
+
+def test_a_group_may_be_deleted_for_the_offsets_that_are_left_of_it(tool: Tool, client: AdminClient) -> None:
+    client.groups.create("leaving")
+    client.groups.delete("leaving")
+
+    result = tool.run("deleteSubGroup", "-c", "DefaultCluster", "-g", "leaving", "-r", "true", "--yes", is_java=False)
+
+    assert result.exit_code == 0
+
+
 def test_mqadmin_helps_as_java_does() -> None:
     def run(*arguments: str) -> Any:
         return CliRunner().invoke(module.mqadmin, list(arguments))

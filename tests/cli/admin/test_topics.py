@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from kerolox.admin.sync import AdminClient
 from tests.cli.admin.tools import Tool
 
@@ -81,7 +83,26 @@ def test_topics_are_made_from_a_file(tool: Tool, client: AdminClient, tmp_path: 
     assert printed == f"submit batch of topic config to {tool.broker_addr} success, please check the result later.\n"
     assert client.topics.configs("listed1")["broker-a"].write_queue_nums == 3
     assert "listed2" in client.topics.names()
-    assert "cannot be read" in tool.run("updateTopicList", "-c", "DefaultCluster", "-f", "/nowhere").stderr
+
+
+@pytest.mark.parametrize("command", ["updateTopicList", "updateSubGroupList"])
+def test_a_file_that_lists_nothing_is_told_of(tool: Tool, tmp_path: Path, command: str) -> None:
+    """With its flags read well there is nothing to gain from its help; Java says nothing of an empty list."""
+    file = tmp_path / "list.json"
+    arguments = (command, "-c", "DefaultCluster", "-f", str(file))
+
+    missing = tool.fails(*arguments)
+    file.write_text("[{")
+    broken = tool.fails(*arguments)
+    file.write_text("[]")
+    empty = tool(*arguments)
+    asked = tool.run(*arguments, is_java=False)
+
+    what = "topics" if command == "updateTopicList" else "groups"
+    assert missing == f"file {file} cannot be read: No such file or directory"
+    assert broken.startswith(f"file {file} is no list of {what} in JSON: ")
+    assert empty == ""
+    assert (asked.exit_code, asked.stderr) == (1, f"Error: file {file} lists no {what}\n")
 
 
 def test_attributes_are_set_and_taken_away(tool: Tool, client: AdminClient) -> None:

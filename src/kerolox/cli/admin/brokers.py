@@ -7,6 +7,7 @@ from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed
 from kerolox.cli.admin.errors import Misused, NotDone, sentence
 from kerolox.cli.admin.finding import everybody, masters, members_of
+from kerolox.cli.admin.namesrv import check_setting
 from kerolox.cli.admin.parts import Cell, Table, Text, settings, value
 from kerolox.cli.admin.times import seconds_text
 from kerolox.errors import KeroloxError
@@ -68,6 +69,9 @@ async def update_broker_config(call: Call) -> Parts:
     failures = []
     for address in await (everybody(call) if call.truth("updateAllBroker") else masters(call)):
         try:
+            if not call.is_java:
+                values = await call.admin.configuration.broker(address)
+                check_setting(call["key"], values, f"getBrokerConfig -b {address}")
             await call.admin.configuration.update_broker({call["key"]: call["value"]}, broker=address)
         except KeroloxError as error:
             # The others are still told.

@@ -57,6 +57,8 @@ def _rate(it: BrokerStatus, now_millis: int) -> tuple[object, ...]:
     info = it.info
     oldest = info.get("earliestMessageTimeStamp", "")
     hours = (now_millis - int(oldest)) / 3_600_000 if oldest else 0.0
+    # Of a broker without messages Java counts from 1970.
+    has_messages = bool(oldest) and int(oldest) > 0
     waited = info.get("pageCacheLockTimeMills", "")
     ratio = info.get("commitLogDiskRatio")
     return (
@@ -64,7 +66,7 @@ def _rate(it: BrokerStatus, now_millis: int) -> tuple[object, ...]:
         _load(info, "in", it.in_tps, "send"),
         _load(info, "out", it.out_tps, "pull"),
         Cells(waited, {"pcWaitMillis": value(waited) if waited else None}),
-        Cell(f"{hours:2.2f}", hours if oldest and int(oldest) > 0 else None),
+        Cell(f"{hours:2.2f}", hours if has_messages else None, None if has_messages else "-"),
         Cell(f"{float(ratio or 0):.4f}", float(ratio) if ratio else None),
     )
 

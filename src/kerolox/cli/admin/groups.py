@@ -1,12 +1,15 @@
 """Consumer groups: made, changed, deleted and looked at."""
 
+import contextlib
+
 from kerolox.cli.admin import java
 from kerolox.cli.admin.declaring import Call, Flag, Parts, command, later, needed
 from kerolox.cli.admin.errors import Misused
 from kerolox.cli.admin.finding import cluster_of, masters
 from kerolox.cli.admin.parts import Text, settings
 from kerolox.cli.admin.topics import deleted_with_group, read_list, where
-from kerolox.errors import GroupNotFound, ProtocolError
+from kerolox.client.names import retry_topic
+from kerolox.errors import GroupNotFound, ProtocolError, TopicNotFound
 from kerolox.wire.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 
 
@@ -50,7 +53,9 @@ async def update_sub_group(call: Call) -> Parts:
         await call.admin.groups.create(config, broker=address)
         text = f"create subscription group to {address} success.\n"
         yield Text(text, {"broker": address, "group": config.group_name})
-    yield Text(java.group_config(config))
+    # Where a flag of 5.x was given, what it says is to be seen.
+    is_later = call.has("consumeMessageOrderly") or call.has("groupRetryPolicy")
+    yield Text(java.later_group_config(config) if is_later else java.group_config(config))
 
 
 def _retry_policy(text: str | None) -> GroupRetryPolicy:
@@ -81,9 +86,9 @@ async def _masters(call: Call) -> list[str]:
     since="5.3.0",
 )
 async def update_sub_group_list(call: Call) -> Parts:
-    configs = read_list(call["filename"], SubscriptionGroupConfig)
+    configs = read_list(call, SubscriptionGroupConfig, "groups")
     kind = "group" if call.has("brokerAddr") else "subscription group"
-    for address in await masters(call):
+    for address in await masters(call) if configs else ():
         for config in configs:
             await call.admin.groups.create(config, broker=address)
         text = f"submit batch of {kind} config to {address} success, please check the result later.\n"
@@ -101,6 +106,9 @@ async def update_sub_group_list(call: Call) -> Parts:
 async def delete_sub_group(call: Call) -> Parts:
     group, cluster = call["groupName"], call.get("clusterName")
     is_of_broker = call.has("brokerAddr")
+    # Java says that it has deleted what never was there. Where offsets are to go, they may be all that is left.
+    if not call.is_java and not call.truth("removeOffset"):
+        await _find(call, group)
     for address in await _masters(call):
         await call.admin.groups.delete(group, broker=address, has_offsets_cleaned=call.truth("removeOffset"))
         of_cluster = "" if is_of_broker else f" in cluster [{cluster}]"
@@ -109,6 +117,17 @@ async def delete_sub_group(call: Call) -> Parts:
     if not is_of_broker:
         async for part in deleted_with_group(call, group):
             yield part
+
+
+async def _find(call: Call, group: str) -> None:
+    """Raises GroupNotFound if no broker has it, and none has its retries."""
+    try:
+        await call.admin.groups.configs(group)
+    except GroupNotFound:
+        with contextlib.suppress(TopicNotFound):
+            await call.admin.topics.route(retry_topic(group))
+            return
+        raise
 
 
 @command(

@@ -12,7 +12,7 @@ from kerolox.client.messages import SendResult
 from kerolox.errors import AnswerError
 from kerolox.message.releases import release_name
 from kerolox.message.tags import java_hash
-from kerolox.wire.bodies.groups import SubscriptionGroupConfig
+from kerolox.wire.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.bodies.topics import Perm, TopicConfig
 
@@ -109,6 +109,40 @@ def group_members(config: SubscriptionGroupConfig) -> dict[str, object]:
 
 def group_config(config: SubscriptionGroupConfig) -> str:
     return members("SubscriptionGroupConfig", group_members(config).items())
+
+
+def later_group_config(config: SubscriptionGroupConfig) -> str:
+    """Returns a group as 5.x writes it."""
+    policy = config.group_retry_policy or GroupRetryPolicy()
+    policies = {
+        "type": policy.type,
+        "exponentialRetryPolicy": _curly("ExponentialRetryPolicy", policy.exponential_retry_policy),
+        "customizedRetryPolicy": _curly("CustomizedRetryPolicy", policy.customized_retry_policy),
+    }
+    return _curly(
+        "SubscriptionGroupConfig",
+        {
+            "groupName": config.group_name,
+            "consumeEnable": config.consume_enable,
+            "consumeFromMinEnable": config.consume_from_min_enable,
+            "consumeBroadcastEnable": config.consume_broadcast_enable,
+            "consumeMessageOrderly": config.consume_message_orderly,
+            "retryQueueNums": config.retry_queue_nums,
+            "retryMaxTimes": config.retry_max_times,
+            "groupRetryPolicy": _curly("GroupRetryPolicy", policies),
+            "brokerId": config.broker_id,
+            "whichBrokerWhenConsumeSlowly": config.which_broker_when_consume_slowly,
+            "notifyConsumerIdsChangedEnable": config.notify_consumer_ids_changed_enable,
+            "groupSysFlag": config.group_sys_flag,
+            "consumeTimeoutMinute": config.consume_timeout_minute,
+            "subscriptionDataSet": config.subscription_data_set,
+            "attributes": config.attributes or {},
+        },
+    )
+
+
+def _curly(name: str, values: Mapping[str, object] | None) -> str:
+    return "null" if values is None else name + text(values)
 
 
 def send_result(result: SendResult) -> str:

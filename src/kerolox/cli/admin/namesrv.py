@@ -1,6 +1,6 @@
 """NameServers: their settings, the keys and values they keep, and to whom they have clients send."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from kerolox.cli.admin import java
@@ -29,10 +29,19 @@ async def get_namesrv_config(call: Call) -> Parts:
 )
 async def update_namesrv_config(call: Call) -> Parts:
     key, value = call["key"], call["value"]
+    if not call.is_java:
+        for values in (await call.admin.configuration.name_servers()).values():
+            check_setting(key, values, "getNamesrvConfig")
     await call.admin.configuration.update_name_servers({key: value})
     servers = call.admin.options.name_servers
     text = f"update name server config success![{', '.join(servers)}]\n{key} : {value}\n"
     yield Text(text, {"nameServers": servers, key: value})
+
+
+def check_setting(key: str, values: Mapping[str, str], command: str) -> None:
+    """Raises NotDone over a setting that is none: a server would take it, and make nothing of it."""
+    if key not in values:
+        raise NotDone(f"there is no setting {key!r}; `kerolox admin {command}` says which there are")
 
 
 @command("updateKvConfig", "Create or update KV config.", _NAMESPACE, _KEY, needed("v", "value", "set the key value"))
@@ -49,6 +58,9 @@ async def update_kv_config(call: Call) -> Parts:
     warning="delete key {key} of namespace {namespace} from the NameServers",
 )
 async def delete_kv_config(call: Call) -> Parts:
+    # Java says that it has deleted what never was there.
+    if not call.is_java and await call.admin.configuration.kv(call["namespace"], call["key"]) is None:
+        raise NotDone(f"namespace {call['namespace']!r} has no key {call['key']!r}")
     await call.admin.configuration.delete_kv(call["namespace"], call["key"])
     yield Text("delete kv config from namespace success.\n", {"deleted": call["key"]})
 
@@ -73,6 +85,7 @@ async def add_write_perm(call: Call) -> Parts:
 async def _permitted(call: Call, verb: str, change: Callable[..., Coroutine[Any, Any, int]]) -> Parts:
     broker = call["brokerName"]
     failures = []
+    total = 0
     for server in call.admin.options.name_servers:
         start = f"{verb} write perm of broker[{broker}] in name server[{server}]"
         try:
@@ -81,6 +94,9 @@ async def _permitted(call: Call, verb: str, change: Callable[..., Coroutine[Any,
             failures.append(sentence(error))
             yield Text(f"{start} Failed\n", {"nameServer": server, "broker": broker, "error": sentence(error)})
         else:
+            total += count
             yield Text(f"{start} OK, {count}\n", {"nameServer": server, "broker": broker, "topics": count})
     if failures:
         raise NotDone("; ".join(failures))
+    if not total and not call.is_java:
+        raise NotDone(f"no topic has queues on a broker {broker!r}; `kerolox admin clusterList` says which there are")

@@ -132,9 +132,11 @@ async def _one_queue(call: Call, millis: int) -> Parts:
     """Moves a group in one queue; where to is said by the offset, or else by the time."""
     group, topic, broker = call["group"], call["topic"], call["broker"]
     queue = MessageQueue(broker, call.number("queue"), topic)
+    # Unlike for a whole topic, Java tells which moment that is.
+    told = call.admin.options.clock.millis() if millis == END else millis
     yield Text(
         f"start reset consumer offset by specified, group[{group}], topic[{topic}], queueId[{queue.queue_id}], "
-        f"broker[{broker}], timestamp(string)[{call['timestamp']}], timestamp(long)[{millis}]\n"
+        f"broker[{broker}], timestamp(string)[{call['timestamp']}], timestamp(long)[{told}]\n"
     )
     if call.has("offset"):
         offset = call.number("offset")

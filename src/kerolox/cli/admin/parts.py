@@ -12,13 +12,15 @@ _CAPITALS = re.compile("^[A-Z]+(?![a-z])|^[A-Z]")
 
 
 class Cell(str):
-    """What a cell of Java's says to people; `value` is what it says to machines."""
+    """What a cell of Java's says to people; `value` is what it says to machines, `drawn` on a terminal."""
 
     value: object
+    drawn: str
 
-    def __new__(cls, text: str, value: object) -> Self:
+    def __new__(cls, text: str, value: object, drawn: str | None = None) -> Self:
         cell = super().__new__(cls, text)
         cell.value = value
+        cell.drawn = text if drawn is None else drawn
         return cell
 
 

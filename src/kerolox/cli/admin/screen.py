@@ -69,7 +69,7 @@ class Screen:
         rows = [[_cell(value) for value in row] for row in table.rows]
         widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
         if sum(widths) + _GAP * (len(widths) - 1) > console.width:
-            self._print(_blocks(columns, rows))
+            self._print(_blocks(columns, rows, has_colours=not console.no_color and not console.is_dumb_terminal))
             return
         drawn = Drawn(
             box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0)
@@ -83,15 +83,19 @@ class Screen:
         self._last = "\n"
 
 
-def _blocks(columns: list[str], rows: list[list[str]]) -> str:
+def _blocks(columns: list[str], rows: list[list[str]], *, has_colours: bool) -> str:
     """Returns a line for each cell and a blank one between rows, where a row in one line would fall apart."""
     width = max(map(len, columns))
-    heads = [click.style(f"{column:<{width}}", fg="cyan", bold=True) for column in columns]
+    heads = [f"{column:<{width}}" for column in columns]
+    if has_colours:
+        heads = [click.style(head, fg="cyan", bold=True) for head in heads]
     blocks = ["".join(f"{head}  {cell}\n" for head, cell in zip(heads, row, strict=True)) for row in rows]
     return "\n".join(blocks) if blocks else "\n".join(columns) + "\n"
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, Cell):
+        return value.drawn.strip()
     return f"{value:.2f}" if isinstance(value, float) else str(value).strip()
 
 

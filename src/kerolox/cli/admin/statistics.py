@@ -19,6 +19,9 @@ _COLUMNS = (
 )
 async def stats_all(call: Call) -> Parts:
     rows: list[tuple[object, ...]] = []
+    if call.has("topic") and not call.is_java:
+        # Java prints headings and nothing else of a topic that is not there.
+        await call.admin.topics.route(call["topic"])
     for it in await call.admin.statistics.all(topic=call.get("topic")):
         if call.has("activeTopic") and not it.in_day and not it.out_day:
             continue

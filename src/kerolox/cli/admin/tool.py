@@ -1,6 +1,7 @@
 """`kerolox admin COMMAND` and `mqadmin COMMAND`: from the table of commands to what is typed and printed."""
 
 import asyncio
+import difflib
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,8 @@ class AdminCommand(click.Command):
             callback=self._run,
             help=f"{declared.description.rstrip('.')}.",
             short_help=declared.description,
-            context_settings={"help_option_names": ["-h", "--help"], "allow_extra_args": True},
+            # Java does not look at words that belong to no flag.
+            context_settings={"help_option_names": ["-h", "--help"], "allow_extra_args": manner.is_java},
         )
 
     def get_help(self, ctx: click.Context) -> str:
@@ -59,9 +61,9 @@ class AdminCommand(click.Command):
                 self._check(ctx.params)
             return rest
         except click.UsageError as error:
-            raise self._misuse(error.format_message()) from None
+            raise self._misuse(error.format_message(), ctx) from None
         except Misused as error:
-            raise self._misuse(str(error)) from None
+            raise self._misuse(str(error), ctx) from None
 
     def _whole(self, word: str) -> str:
         """Returns a long flag in full: as in Java one may cut it short, or give it with one dash."""
@@ -82,8 +84,8 @@ class AdminCommand(click.Command):
         if choices and len(given) != 1:
             raise Misused(f"give one of {', '.join(f'-{flag.short} (--{flag.name})' for flag in choices)}")
 
-    def _misuse(self, message: str) -> click.ClickException:
-        return JavaUsage(self.declared, message) if self.manner.is_java else click.UsageError(message)
+    def _misuse(self, message: str, context: click.Context | None = None) -> click.ClickException:
+        return JavaUsage(self.declared, message) if self.manner.is_java else click.UsageError(message, context)
 
     def _run(self, **params: Any) -> None:
         values = {flag.name: params[flag.parameter] for flag in self.declared.flags if flag.parameter in params}
@@ -193,18 +195,35 @@ class AdminGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if self.manner.is_java and self.get_command(ctx, args[0]) is None:
-            raise NoSuchCommand(args[0])
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise self._no_such(args[0], ctx)
         return super().resolve_command(ctx, args)
+
+    def _no_such(self, name: str, context: click.Context) -> click.ClickException:
+        if self.manner.is_java:
+            return NoSuchCommand(name)
+        alike = difflib.get_close_matches(name.lower(), BY_NAME)
+        meant = f" Did you mean {' or '.join(BY_NAME[it].name for it in alike)}?" if alike else ""
+        return click.UsageError(f"No such command {name!r}.{meant}", context)
 
     def _help(self, name: str | None) -> None:
         """Print the commands, or the flags of one."""
-        if name is None:
+        context = click.get_current_context().parent
+        assert context is not None
+        if name is not None and name.lower() not in BY_NAME:
+            raise self._no_such(name, context)
+        if not self.manner.is_java:
+            click.echo(self._help_of(name, context))
+        elif name is None:
             click.echo(commands_help(LISTED), nl=False)
-        elif name.lower() not in BY_NAME:
-            raise NoSuchCommand(name)
         else:
             click.echo(command_help(BY_NAME[name.lower()]), nl=False)
+
+    def _help_of(self, name: str | None, context: click.Context) -> str:
+        if name is None:
+            return self.get_help(context)
+        command = AdminCommand(BY_NAME[name.lower()], self.manner)
+        return command.get_help(click.Context(command, context, command.name))
 
 
 class NoSuchCommand(click.ClickException):

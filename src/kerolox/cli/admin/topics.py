@@ -9,6 +9,7 @@ from kerolox.cli.admin.errors import Misused, NotDone
 from kerolox.cli.admin.finding import masters
 from kerolox.cli.admin.parts import Text
 from kerolox.client.names import dlq_topic, retry_topic
+from kerolox.errors import ProtocolError, TopicNotFound
 from kerolox.runtime import fastjson
 from kerolox.wire.bodies.topics import Perm, TopicConfig, TopicSysFlag
 
@@ -118,19 +119,26 @@ async def _order(call: Call, config: TopicConfig) -> str:
     since="5.3.0",
 )
 async def update_topic_list(call: Call) -> Parts:
-    configs = read_list(call["filename"], TopicConfig)
-    for address in await masters(call):
+    configs = read_list(call, TopicConfig, "topics")
+    for address in await masters(call) if configs else ():
         for config in configs:
             await save(call, config, address)
         text = f"submit batch of topic config to {address} success, please check the result later.\n"
         yield Text(text, {"broker": address, "topics": [config.topic_name for config in configs]})
 
 
-def read_list(file: str, kind: type[T]) -> list[T]:
+def read_list(call: Call, kind: type[T], what: str) -> list[T]:
+    """Returns what the file lists; of one that lists nothing Java says nothing."""
+    file = call["filename"]
     try:
-        return fastjson.decode(Path(file).read_bytes(), list[kind])  # type: ignore[valid-type]
+        found: list[T] = fastjson.decode(Path(file).read_bytes(), list[kind])  # type: ignore[valid-type]
     except OSError as error:
-        raise Misused(f"file {file} cannot be read: {error.strerror}") from None
+        raise NotDone(f"file {file} cannot be read: {error.strerror}") from None
+    except ProtocolError as error:
+        raise NotDone(f"file {file} is no list of {what} in JSON: {error}") from None
+    if not found and not call.is_java:
+        raise NotDone(f"file {file} lists no {what}")
+    return found
 
 
 @command(
@@ -141,8 +149,21 @@ def read_list(file: str, kind: type[T]) -> list[T]:
     warning="delete topic {topic} with its messages from cluster {clusterName}",
 )
 async def delete_topic(call: Call) -> Parts:
+    # Java says that it has deleted what never was there.
+    if not call.is_java:
+        await _find(call, call["topic"])
     async for part in deleted(call, call["topic"]):
         yield part
+
+
+async def _find(call: Call, topic: str) -> None:
+    """Raises TopicNotFound if neither a NameServer nor a broker has it."""
+    try:
+        await call.admin.topics.route(topic)
+    except TopicNotFound:
+        kept = [topic in await call.admin.topics.all_configs(address) for address in await masters(call)]
+        if not any(kept):
+            raise
 
 
 async def deleted(call: Call, topic: str) -> Parts:
