@@ -11,8 +11,8 @@ from kerolox.errors import KeroloxError, NoPermission
 _FOR_ALL = re.compile(
     "forbidden|black list|cannot be changed|not allowed|"
     "can not consume by broadcast|group no permission|are not run here|"
-    # Brokers of 5.x have the same code for accounts that are not as they should be.
-    r"^The (user|acl|subject|resource|actions|decision|source ip|polic\w+|auth\w+MetadataProvider)\b.* (is|can not be) "
+    r"^The (user|subject|acl|actions|decision|policy|policies|resource|source ip|auth\w+MetadataProvider)\b|"
+    "can not be (blank|null)"
 )
 
 
