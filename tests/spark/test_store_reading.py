@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+from kerolox.spark import store_reading
 from kerolox.spark.rows import Origin, batches_of
 from kerolox.spark.schema import wanted_columns
 from kerolox.spark.store_ranges import LogRange, StoreFiles, ranges
 from kerolox.spark.store_reading import blocks
 from kerolox.store.checking.dump import dump
 from kerolox.store.log.scan import Damage
+from kerolox.store.log.segments import Segments
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG, ROOT, SEGMENT_SIZE, config, draft, opened, put, run, without_threads
 
@@ -32,17 +35,17 @@ def read(
 ) -> tuple[list[int], list[Damage]]:
     """Returns the numbers of the messages that were read, and what was damaged."""
     files = StoreFiles(ROOT, disk)
-    numbers: list[int] = []
+    batches: list[pa.RecordBatch] = []
     damages: list[Damage] = []
     for place in ranges(files, size=size):
         for found in blocks(files.log, place, Origin("a"), chunk_size=chunk_size, **options):
             if isinstance(found, Damage):
                 damages.append(found)
             else:
-                (batch,) = batches_of(found, wanted_columns("body"))
-                bodies = batch.column("body").to_pylist()
-                numbers += [int(body.split()[0]) for body in bodies]
+                batches += batches_of(found, wanted_columns("body"))
     files.close()
+    # All of them only now: blocks are read to the same memory, and batches must not lie there.
+    numbers = [int(body.split()[0]) for batch in batches for body in batch.column("body").to_pylist()]
     return numbers, damages
 
 
@@ -51,6 +54,25 @@ def read(
 def test_every_record_is_read_once_and_in_order(disk: SimulatedDisk, size: int, chunk_size: int) -> None:
     """However the ranges are cut, and even where a record is longer than what is read at once."""
     assert read(disk, size=size, chunk_size=chunk_size) == (list(range(40)), [])
+
+
+def test_what_was_read_is_not_read_again_for_the_next_block(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small records are more than a block has, long before they are as much as is read at once."""
+    monkeypatch.setattr(store_reading, "_ROWS_MAX", 2)
+    sizes: list[int] = []
+    read_into = Segments.read_into
+
+    def noted(log: Segments, offset: int, target: memoryview) -> memoryview:
+        sizes.append(len(target))
+        return read_into(log, offset, target)
+
+    monkeypatch.setattr(Segments, "read_into", noted)
+    whole = sum(place.end - place.start for place in ranges(StoreFiles(ROOT, disk)))
+
+    assert read(disk) == (list(range(40)), [])
+    assert whole <= sum(sizes) < 2 * whole
 
 
 def test_every_byte_that_changes_costs_no_other_record(disk: SimulatedDisk) -> None:

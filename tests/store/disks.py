@@ -305,6 +305,11 @@ class SimulatedFile:
         self._disk._look("read", self.path)
         return bytes(self._inode.content[offset : offset + size])
 
+    def read_into(self, offset: int, target: memoryview) -> int:
+        data = self.read(offset, len(target))
+        target[: len(data)] = data
+        return len(data)
+
     @property
     def is_silent(self) -> bool:
         return self._disk.is_silent

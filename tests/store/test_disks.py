@@ -46,6 +46,10 @@ def test_what_was_written_is_read_and_reading_ends_with_the_file(place: tuple[Di
     assert file.read(7, 100) == b"ef"
     assert file.read(9, 100) == b""
     assert file.read(100, 1) == b""
+    target = bytearray(b"....")
+    assert (file.read_into(2, memoryview(target)), bytes(target)) == (4, b"\0abc")
+    assert (file.read_into(7, memoryview(target)), bytes(target)) == (2, b"efbc")
+    assert file.read_into(100, memoryview(target)) == 0
     assert file.size() == 9
     file.sync()
     file.close()

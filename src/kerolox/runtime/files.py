@@ -34,6 +34,9 @@ class File(Protocol):
 
     def read(self, offset: int, size: int) -> bytes: ...
 
+    def read_into(self, offset: int, target: memoryview) -> int:
+        """Reads as much as there is room for, and returns how much it was."""
+
     def read_cached(self, offset: int, size: int) -> bytes | None:
         """Returns the same if all of it is in memory; None if it may have to come from the disk."""
 
@@ -124,6 +127,9 @@ class RealFile:
 
     def read(self, offset: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, offset)
+
+    def read_into(self, offset: int, target: memoryview) -> int:
+        return os.preadv(self._descriptor, (target,), offset)
 
     def read_cached(self, offset: int, size: int) -> bytes | None:
         if self.is_silent:

@@ -12,7 +12,7 @@ from kerolox.message.compression import decompress
 from kerolox.message.errors import CompressionError, RecordError
 from kerolox.message.message import Message
 from kerolox.message.record import HOSTS_AT, decode, encode
-from kerolox.spark.fields import Bytes, Fields, Longs, Mask
+from kerolox.spark.fields import Bytes, Fields, Longs, Mask, Records
 
 # A broker stores 4 MiB unless told otherwise, and what was compressed may have been larger.
 BODY_SIZE_MAX: Final = 128 * 1024 * 1024
@@ -27,7 +27,7 @@ def are_compressed(records: Fields) -> Mask:
 class Restoring:
     """The bodies of some records, made one after the other what they were before, as far as somebody asks."""
 
-    def __init__(self, buffer: bytes, records: Fields) -> None:
+    def __init__(self, buffer: Records, records: Fields) -> None:
         self._buffer = buffer
         self._sizes = (records.ends - records.starts).tolist()
         self._sys_flags = records.heads["sys_flag"].tolist()
@@ -42,7 +42,7 @@ class Restoring:
         sys_flag = self._sys_flags[row]
         if not sys_flag & sysflag.COMPRESSED:
             return int(self._sizes[row])
-        stored = body = self._buffer[self._starts[row] : self._ends[row]]
+        stored = body = bytes(self._buffer[self._starts[row] : self._ends[row]])
         try:
             body = decompress(stored, sys_flag, BODY_SIZE_MAX)
         except CompressionError as error:
@@ -77,7 +77,9 @@ def are_inner_batches(flags: Bytes) -> Mask:
     return mask
 
 
-def unrolled(buffer: bytes, starts: Longs, ends: Longs, bytes_max: int) -> Iterator[tuple[Longs, Longs, bytes, Longs]]:
+def unrolled(
+    buffer: Records, starts: Longs, ends: Longs, bytes_max: int
+) -> Iterator[tuple[Longs, Longs, bytes, Longs]]:
     """Yields the records with a record for each message of an inner batch: starts, ends, buffer and old numbers.
 
     They come in parts of not more than so many bytes and one record.
@@ -86,7 +88,7 @@ def unrolled(buffer: bytes, starts: Longs, ends: Longs, bytes_max: int) -> Itera
     numbers: list[int] = []
     size = 0
     for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        record = buffer[start:end]
+        record = bytes(buffer[start:end])
         parts = list(_parts(decode(record))) if record[HOSTS_AT] & _INNER == _INNER else [record]
         pieces += parts
         numbers += [number] * len(parts)

@@ -13,6 +13,8 @@ import pyarrow as pa
 from kerolox.message.errors import RecordError
 from kerolox.message.record import HOSTS_AT, MAGIC_V1, MAGIC_V2, TOPIC_SIZE_MAX, decode
 
+# What records lie in.
+Records: TypeAlias = bytes | memoryview
 Longs: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -90,7 +92,7 @@ class Fields:
         )
 
 
-def walk(buffer: bytes, at: int, stop: int, rows_max: int) -> tuple[Longs, int]:
+def walk(buffer: Records, at: int, stop: int, rows_max: int) -> tuple[Longs, int]:
     """Returns where records begin, from `at` on and before `stop`, as far as sizes tell; and where the last one ends.
 
     It goes no further than the first that is not whole.
@@ -129,12 +131,12 @@ def _longs(values: list[int]) -> Longs:
     return np.frombuffer(array("q", values), np.int64)
 
 
-def everywhere(buffer: bytes | pa.Buffer | Bytes, size: int) -> Heads:
+def everywhere(buffer: Records | pa.Buffer | Bytes, size: int) -> Heads:
     """Returns an array of pieces, each of which begins one byte after the one before it."""
     return np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
 
 
-def low_flags(buffer: bytes, starts: Longs) -> Bytes:
+def low_flags(buffer: Records, starts: Longs) -> Bytes:
     """Returns the last byte of each sysFlag; it says, among else, how long the hosts are."""
     if len(starts) and int(starts[-1]) + RECORD_SIZE_MIN > len(buffer):
         raise RecordError(f"record at {starts[-1]} is cut off: {len(buffer) - int(starts[-1])} bytes")
@@ -146,7 +148,7 @@ def host_kinds(flags: Bytes) -> Bytes:
     return (flags >> 4 & 3).astype(np.uint8)
 
 
-def fields(buffer: bytes, starts: Longs, ends: Longs, kind: int) -> Fields:
+def fields(buffer: Records, starts: Longs, ends: Longs, kind: int) -> Fields:
     """Returns the fields of the records that begin at `starts`; RecordError if one is none."""
     head = HEADS[kind]
     sizes = ends - starts
@@ -183,7 +185,7 @@ def fields(buffer: bytes, starts: Longs, ends: Longs, kind: int) -> Fields:
 
 
 def _of_one_topic(
-    buffer: bytes, starts: Longs, heads: Heads, body_starts: Longs, body_ends: Longs, ends: Longs
+    buffer: Records, starts: Longs, heads: Heads, body_starts: Longs, body_ends: Longs, ends: Longs
 ) -> Fields | None:
     """Returns the fields if all is well with the records and they have the topic of the first of them."""
     topic_size = buffer[int(body_ends[0])]
@@ -208,7 +210,7 @@ def _tail(topic_size: int) -> np.dtype[Any]:
     return np.dtype([("topic", f"V{topic_size + 1}"), ("properties_size", ">u2")])
 
 
-def _wrong(buffer: bytes, starts: Longs, bad: Mask) -> "NoRecord":
+def _wrong(buffer: Records, starts: Longs, bad: Mask) -> "NoRecord":
     """Returns what is wrong with the first record that is bad, in the words of the decoder for one."""
     number = int(bad.argmax())
     at = int(starts[number])

@@ -12,7 +12,7 @@ import pyarrow as pa
 from kerolox.message import names
 from kerolox.message.errors import RecordError
 from kerolox.spark import bodies, property_columns, texts
-from kerolox.spark.fields import Bytes, Fields, Longs, Mask, fields, host_kinds, low_flags
+from kerolox.spark.fields import Bytes, Fields, Longs, Mask, Records, fields, host_kinds, low_flags
 from kerolox.spark.schema import BODY, DAMAGE, PROPERTIES, Wanted
 
 _FOREVER: Final = 2**63 - 1
@@ -50,7 +50,7 @@ EVERYTHING: Final = Only()
 class Block:
     """Whole records one after the other: where each begins and ends, and the number of its origin."""
 
-    buffer: bytes
+    buffer: Records
     starts: Longs
     ends: Longs
     origins: list[Origin]

@@ -9,7 +9,7 @@ from zlib_ng import zlib_ng
 
 from kerolox.message.message import CRC_MASK
 from kerolox.message.peek import SECTOR_SIZE, Peek, is_torn
-from kerolox.spark.fields import Fields, Longs, Mask, NoRecord, fields, host_kinds, low_flags, walk
+from kerolox.spark.fields import Fields, Longs, Mask, NoRecord, Records, fields, host_kinds, low_flags, walk
 from kerolox.spark.rows import Block, Origin
 from kerolox.spark.store_ranges import LogRange
 from kerolox.spark.texts import cut
@@ -26,26 +26,30 @@ def blocks(
     """Yields the records of a range, as many at a time as are worth a batch, and the ranges that hold none.
 
     A record counts if it says itself that it lies where it does, its parts are as long as it is, and, unless it is
-    not to be verified, its body has its checksum.
+    not to be verified, its body has its checksum. Whoever has a block must be done with it before the next one comes,
+    which is read to the same memory: what is new for each would have to be cleared by the system first.
     """
-    offset = place.start
+    offset = base = place.start
+    room = memoryview(bytearray(min(chunk_size, place.end - place.start)))
+    data = room[:0]
     scan = Scan(log)
     while offset < place.end:
-        data = log.read(offset, min(chunk_size, place.end - offset))
-        starts, end = walk(data, 0, len(data), _ROWS_MAX)
-        ends = np.concatenate((starts[1:], [end]))
-        good = _good(data, starts, ends, offset, is_verified=is_verified)
+        good = _good(data, offset - base, base, is_verified=is_verified)
+        if good is None and (offset > base or not data):
+            # Nothing was read yet, or what is left of it is mostly the beginning of a record.
+            base, data = offset, log.read_into(offset, room[: place.end - offset])
+            good = _good(data, 0, base, is_verified=is_verified)
         if good is not None:
             yield _block(data, good.starts, good.ends, origin, good)
-            offset += int(good.ends[-1])
+            offset = base + int(good.ends[-1])
             continue
         # It is longer than what was read, or unusual, or none: who trusts nothing decides.
         found = scan.record_at(offset)
         if found is None:
             return
         if isinstance(found, Peek):
-            data = log.read(offset, found.size)
-            yield _block(data, np.zeros(1, np.int64), np.array([found.size], np.int64), origin)
+            record = log.read(offset, found.size)
+            yield _block(record, np.zeros(1, np.int64), np.array([found.size], np.int64), origin)
             offset += found.size
             continue
         run = next(iter(Scan(log).runs(offset)), None)
@@ -54,14 +58,19 @@ def blocks(
         offset = following
 
 
-def _block(data: bytes, starts: Longs, ends: Longs, origin: Origin, known: Fields | None = None) -> Block:
+def _block(data: Records, starts: Longs, ends: Longs, origin: Origin, known: Fields | None = None) -> Block:
     return Block(data, starts, ends, [origin], np.zeros(len(starts), np.int64), known)
 
 
-def _good(data: bytes, starts: Longs, ends: Longs, offset: int, *, is_verified: bool) -> Fields | None:
-    """Returns the first records, of one kind, there is nothing to say against; None if there is none."""
+def _good(data: Records, at: int, base: int, *, is_verified: bool) -> Fields | None:
+    """Returns the records from `at` on, of one kind, there is nothing to say against; None if there is none.
+
+    What is at 0 lies at `base` in the log.
+    """
+    starts, end = walk(data, at, len(data), _ROWS_MAX)
     if not len(starts):
         return None
+    ends = np.append(starts[1:], end)
     kinds = host_kinds(low_flags(data, starts))
     count = _first(kinds != kinds[0], len(starts))
     records: Fields | None = None
@@ -73,7 +82,7 @@ def _good(data: bytes, starts: Longs, ends: Longs, offset: int, *, is_verified: 
     if records is None:
         return None
     said = records.heads["physical_offset"]
-    count = _first((said != starts[:count] + offset) | _are_torn(data, records, offset), count)
+    count = _first((said != starts[:count] + base) | _are_torn(data, records, base), count)
     if is_verified:
         count = _first_wrong_crc(data, records, count)
     return records.first(count) if count else None
@@ -83,13 +92,13 @@ def _first(mask: Mask, otherwise: int) -> int:
     return int(mask.argmax()) if mask.any() else otherwise
 
 
-def _are_torn(data: bytes, records: Fields, offset: int) -> Mask:
+def _are_torn(data: Records, records: Fields, base: int) -> Mask:
     """Returns which records have zeros where text should be: no checksum covers what follows the body."""
     octets = np.frombuffer(data, np.uint8)
     starts, ends = records.properties_starts, records.ends
     mask: Mask = (octets[ends - 1] == 0) & (ends > starts)
     for row in np.flatnonzero(ends - starts >= SECTOR_SIZE).tolist():
-        mask[row] = is_torn(data[starts[row] : ends[row]], offset + int(ends[row]))
+        mask[row] = is_torn(bytes(data[starts[row] : ends[row]]), base + int(ends[row]))
     if records.topic is not None and b"\0" not in records.topic:
         return mask
     topics = cut(pa.py_buffer(data), records.topic_starts, records.topic_ends).dictionary_encode()
@@ -97,7 +106,7 @@ def _are_torn(data: bytes, records: Fields, offset: int) -> Mask:
     return mask | np.isin(topics.indices.to_numpy(), wrong) if wrong else mask
 
 
-def _first_wrong_crc(data: bytes, records: Fields, count: int) -> int:
+def _first_wrong_crc(data: Records, records: Fields, count: int) -> int:
     view, crc32 = memoryview(data), zlib_ng.crc32
     bounds = zip(records.body_starts[:count].tolist(), records.body_ends[:count].tolist(), strict=True)
     found = np.array([crc32(view[start:end]) for start, end in bounds], np.int64) & CRC_MASK

@@ -64,6 +64,15 @@ def test_what_is_read_ends_with_its_file() -> None:
     assert made.read(127, 1) == b"\2"
 
 
+def test_what_is_read_into_a_place_ends_with_its_file() -> None:
+    made = filled(SimulatedDisk(), 2)
+    target = memoryview(bytearray(b"." * 10))
+
+    assert bytes(made.read_into(SIZE - 4, target)) == b"\1" * 4
+    assert bytes(made.read_into(SIZE, target)) == b"\2" * 10
+    assert bytes(made.read_into(2 * SIZE, target)) == b""
+
+
 def test_what_is_written_lies_within_one_file() -> None:
     made = filled(SimulatedDisk(), 1)
 

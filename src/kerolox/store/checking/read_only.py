@@ -67,6 +67,9 @@ class _ReadOnlyFile:
     def read(self, offset: int, size: int) -> bytes:
         return self._file.read(offset, size)
 
+    def read_into(self, offset: int, target: memoryview) -> int:
+        return self._file.read_into(offset, target)
+
     def read_cached(self, offset: int, size: int) -> bytes | None:
         return self._file.read_cached(offset, size)
 

@@ -215,6 +215,14 @@ class Segments:
             return file.read(offset - start, size)
         return self._files.read_at_once(file, offset - start, size, is_small=self._is_sparse)
 
+    def read_into(self, offset: int, target: memoryview) -> memoryview:
+        """Returns as much of `target` as it has filled, for whoever has the time to wait for it."""
+        if not self.first_offset <= offset < self.end_offset:
+            return target[:0]
+        start = self.start_of(offset)
+        file = self._files.get(self._path(start))
+        return target[: file.read_into(offset - start, target[: self.room_after(offset)])]
+
     def view(self, offset: int) -> memoryview | None:
         """Returns the whole file that holds `offset`, to be read only; None if there is none, or it cannot be had."""
         if self._shown is not None and 0 <= offset - self._shown_start < self.segment_size:
