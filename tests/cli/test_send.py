@@ -50,6 +50,16 @@ def test_each_line_that_is_typed_is_a_message(running: RunningCluster, admin: Ad
     assert result.stderr.startswith(f"sent 3 messages to {topic} in ")
 
 
+def test_a_dash_is_what_is_typed(running: RunningCluster, admin: AdminClient, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "first"
+    file.write_bytes(b"from a file\nwith two lines")
+
+    send(running, topic, str(file), "-", typed="one\ntwo\n")
+
+    bodies = [message.body for message in stored(admin, topic)]
+    assert sorted(bodies) == [b"from a file\nwith two lines", b"one", b"two"]
+
+
 def test_a_body_is_sent_with_properties_and_its_place_is_told(
     running: RunningCluster, admin: AdminClient, topic: str
 ) -> None:

@@ -17,6 +17,7 @@ from kerolox.errors import KeroloxError
 from kerolox.wire.bodies.queues import MessageQueue
 
 _IN_FLIGHT_MAX = 256
+_TYPED = Path("-")
 _READ_SIZE = 1 << 16
 
 
@@ -64,7 +65,7 @@ def _parsed(data: bytes) -> Line:
 
 @click.command(short_help="Send messages to TOPIC.")
 @click.argument("topic")
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("-b", "--body", help="Send this, and nothing that is read.")
 @click.option("-l", "--lines", is_flag=True, help="Each line of a file is a message; else each file is one.")
 @click.option("-k", "--key", "keys", multiple=True, help="A key by which messages can be found; may be repeated.")
@@ -173,10 +174,12 @@ async def _given(bodies: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _read(files: tuple[Path, ...], *, has_lines: bool) -> AsyncIterator[bytes]:
-    if not files:
-        async for line in _lines(sys.stdin.buffer):
-            yield line
-    for file in files:
+    # What is typed, or comes through a pipe, is lines in any case.
+    for file in files or (_TYPED,):
+        if file == _TYPED:
+            async for line in _lines(sys.stdin.buffer):
+                yield line
+            continue
         if not has_lines:
             yield await asyncio.to_thread(file.read_bytes)
             continue
