@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from kerolox.errors import ConfigurationError
 from kerolox.message.record import HOSTS_AT, MAGIC_V1, MAGIC_V2
 from kerolox.runtime.files import Disk
+from kerolox.spark.fields import HEADS, Longs, everywhere, low_flags, walk
 from kerolox.store.checking.read_only import ReadOnlyDisk
 from kerolox.store.checkpoint import Checkpoint
 from kerolox.store.errors import StoreDamaged
@@ -26,6 +29,9 @@ _TIMED_HEAD_SIZE: Final = 76
 _RECORD_SIZE_MIN: Final = 91
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 _OPEN_FILES_MAX: Final = 16
+# So much is looked at in one step.
+_CHUNK_SIZE: Final = 4 * 1024 * 1024
+_ROWS_MAX: Final = 65_536
 # The fullest queues have a record in almost every range, so that few of them need to be asked.
 _QUEUES_ASKED_MAX: Final = 16
 # A clock may be set back a little, and then store times are not in the order of the log.
@@ -178,15 +184,46 @@ class _Edges:
 def walked(log: Segments, start: int, target: int) -> int | None:
     """Returns the first record at `target` or after it, from one record to the next; None if the way ends before it."""
     offset = start
-    view = log.view(start)
-    base = log.start_of(start)
     while offset < target:
-        size = head_at(log, offset) if view is None else _head_in(view, offset - base, offset)
-        if size is None:
+        _, places, end = _records_from(log, offset)
+        if not len(places):
             return None
-        offset += size
-    size = head_at(log, offset) if log.start_of(offset) == base else None
+        offset = int(places[(places >= target).argmax()]) if places[-1] >= target else end
+    size = head_at(log, offset) if log.start_of(offset) == log.start_of(start) else None
     return None if size is None else offset
+
+
+class _Run(NamedTuple):
+    """Records one after the other that say themselves where they lie."""
+
+    # When each was stored.
+    millis: Longs
+    places: Longs
+    end: int
+
+
+def _records_from(log: Segments, offset: int) -> _Run:
+    """Returns records from `offset` on, many at once, but only some of those of its file; none if none stands there."""
+    view = log.view(offset)
+    base = offset if view is None else log.start_of(offset)
+    data = log.read(offset, _CHUNK_SIZE) if view is None else view
+    starts, end = walk(data, offset - base, len(data), _ROWS_MAX)
+    if not len(starts):
+        return _run_of_one(log, offset)
+    heads = everywhere(data, HEADS[0].itemsize)[starts].view(HEADS[0])
+    is_good = (heads["physical_offset"] == starts + base) & np.isin(heads["magic"], _MAGICS)
+    if not is_good.all():
+        count = int(is_good.argmin())
+        starts, end = starts[:count], int(starts[count])
+    times_at = starts + np.array(_TIME_AT)[low_flags(data, starts) >> 4 & 1]
+    return _Run(everywhere(data, _LONG.size)[times_at].view(">i8"), starts + base, end + base)
+
+
+def _run_of_one(log: Segments, offset: int) -> _Run:
+    """Returns the record at `offset`, if it is one, though not all of it could be seen."""
+    size = head_at(log, offset)
+    places = [] if size is None else [offset]
+    return _Run(np.array([_store_millis(log, place) for place in places]), np.array(places), offset + (size or 0))
 
 
 def head_at(log: Segments, offset: int) -> int | None:
@@ -237,17 +274,13 @@ def _end(log: Segments, edges: list[int], durable_millis: int | None) -> int:
     known = edges
     if durable_millis is not None:
         known = [edge for edge in edges if (_store_millis(log, edge) or 0) <= durable_millis] or edges[:1]
-    offset, base = known[-1], -1
-    view: memoryview | None = None
+    offset = known[-1]
     while True:
-        if log.start_of(offset) != base:
-            base, view = log.start_of(offset), log.view(offset)
-        data, at = (log.read(offset, _TIMED_HEAD_SIZE), 0) if view is None else (view, offset - base)
-        size = _head_in(data, at, offset)
-        if size is not None:
-            if durable_millis is not None and _millis_in(data, at) > durable_millis:
-                return offset
-            offset += size
+        millis, places, end = _records_from(log, offset)
+        if len(places):
+            if durable_millis is not None and (is_later := millis > durable_millis).any():
+                return int(places[is_later.argmax()])
+            offset = end
             continue
         # A blank, a damage, or nothing more; who looks for the next record knows.
         run = next(iter(Scan(log).runs(offset)), None)
