@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -87,9 +87,14 @@ class Admin:
 
 
 @contextlib.contextmanager
-def admin(version: str) -> Iterator[Admin]:
-    """An `Admin` of that version; its virtual machine starts with the first command."""
+def admin(version: str, files: Mapping[str, str] | None = None) -> Iterator[Admin]:
+    """An `Admin` of that version; its virtual machine starts with the first command.
+
+    `files` are laid into its directory `conf`.
+    """
     with temporary_home() as home:
+        for name, text in (files or {}).items():
+            (home / "conf" / name).write_text(text)
         it = Admin(version, home)
         try:
             yield it

@@ -30,26 +30,33 @@ class Side:
 
     namesrv: Process
     broker: Process
-    client: Process
     names: dict[str, str]
+    client: Process | None = None
+
+    def leave(self) -> None:
+        """Has its client leave."""
+        assert self.client is not None
+        self.client.terminate()
 
     def ask(self, tool: Admin, step: Step, directory: Path) -> str:
-        """What a command prints, and the files that it writes."""
+        """What a command prints, and the files that it writes, without what is of the moment."""
+        return self.normalised(self.run(tool, step, directory))
+
+    def run(self, tool: Admin, step: Step, directory: Path) -> str:
+        """The same to the letter."""
         if step.arguments[0] in ONCE:
             tool.close()
             # A virtual machine that has just begun may take longer than a send is given.
             stage.ask(tool, self.namesrv, "topicRoute", "-t", TOPIC)
-        return self.with_files(stage.ask(tool, self.namesrv, *self.filled(step)), directory)
-
-    def with_files(self, printed: str, directory: Path) -> str:
-        """What was printed, and the files that were written, without what is of the moment."""
-        for file in sorted(directory.iterdir()):
-            printed += f"\n{file.name}:\n{stage.normalised(file.read_text(), self.namesrv)}"
-            file.unlink()
-        return self.normalised(printed)
+        completed = tool.run(*self.filled(step), namesrv=self.namesrv.address)
+        return with_files(completed.stdout + completed.stderr, directory)
 
     def run_endless(self, step: Step, until: str) -> str:
-        """What a command that never ends prints and logs before it goes round for the second time."""
+        """What a command that never ends prints before it goes round for the second time."""
+        return self.first_round(self.endless(step, until), until)
+
+    def endless(self, step: Step, until: str) -> str:
+        """What a command that never ends prints and logs, to the letter, at least up to such a line."""
         arguments = ("org.apache.rocketmq.tools.command.MQAdminStartup", *self.filled(step))
         with temporary_home() as home:
             command = java_command(VERSION, home, *arguments, "-n", self.namesrv.address)
@@ -61,23 +68,31 @@ class Side:
                     return process.output() + "".join(re.findall(r"\[MONITOR\].*\n", logged))
 
                 eventually(lambda: re.search(until, printed()) is not None, _ENDLESS_SECONDS, f"round of {step.title}")
-                text = printed()
-        return self.first_round(text, until)
+                return printed()
 
     def first_round(self, printed: str, until: str) -> str:
         """What was printed up to a line that ends the first round, without what is of the moment."""
         first = re.search(rf"[\s\S]*?{until}.*", printed)
         assert first is not None
-        return self.normalised(stage.normalised(first[0], self.namesrv))
+        return self.normalised(first[0])
 
     def filled(self, step: Step) -> list[str]:
         return [self.names.get(word, word) for word in step.arguments]
 
     def normalised(self, printed: str) -> str:
-        text = printed.replace(self.broker.address, "BROKER").replace(str(self.broker.home), "HOME")
+        text = stage.normalised(printed, self.namesrv)
+        text = text.replace(self.broker.address, "BROKER").replace(str(self.broker.home), "HOME")
         for name, value in self.names.items():
             text = text.replace(value, name.strip("{}").upper())
         return normalised(text)
+
+
+def with_files(printed: str, directory: Path) -> str:
+    """What was printed, and the files that were written, which are gone then."""
+    for file in sorted(directory.iterdir()):
+        printed = f"{printed.rstrip()}\n{file.name}:\n{file.read_text()}"
+        file.unlink()
+    return printed
 
 
 async def make_topics(address: str) -> None:
@@ -100,4 +115,5 @@ def attend(namesrv: Process, broker: Process, home: Path, stack: contextlib.Exit
     client = stack.enter_context(running(java_command(VERSION, home, "Attend.java", *arguments), home))
     client.wait_for("attending")
     _, unique, place, alone = client.wait_for("sent ").split()
-    return Side(namesrv, broker, client, {ADDRESS: broker.address, UNIQUE: unique, PLACE: place, ALONE: alone, **names})
+    known = {ADDRESS: broker.address, UNIQUE: unique, PLACE: place, ALONE: alone}
+    return Side(namesrv, broker, known | names, client)

@@ -29,7 +29,12 @@ command printed was the same.
 
 Our own mqadmin is held beside Java's of 4.9.8 on brokers of ours and of Apache: a command that looks is given to one
 cluster by both tools, one that changes something by each tool to a cluster of its own. _Both fail_: Java prints a stack
-where ours prints a sentence; the codes in them were the same.
+where ours prints a sentence; the codes in them were the same. Commands and flags that came with 5.x are held beside
+Java's of 5.5.0 (_our mqadmin, 5.x_), and those for accounts where brokers keep them, beside the tools of their release
+(_our mqadmin, accounts_).
+
+What both printed, to the letter, lies after `make compat` in `artefacts/compat/mqadmin`: a folder for the release of
+Java's tool, in it one for whose brokers they were, and in that one for each command, with `java.txt` and `kerolox.txt`.
 
 A store that is carried has several files of each sort and messages of every kind: plain, in batches, compressed with
 zlib, LZ4 and Zstandard, large, with several keys, delayed and with a timer (5.x), due and not yet due, of transactions
@@ -56,6 +61,8 @@ class Part(Enum):
     STORE = "store"
     MQADMIN = "mqadmin"
     OUR_MQADMIN = "our mqadmin"
+    OUR_MQADMIN_LATER = "our mqadmin, 5.x"
+    OUR_MQADMIN_ACCESS = "our mqadmin, accounts"
 
 
 @dataclass(slots=True)

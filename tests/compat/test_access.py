@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -38,6 +37,7 @@ from kerolox.spark.writing import WriteFailed
 from kerolox.wire.bodies.auth import PolicyEntry
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
+from tests.compat.guarded import ROOT, SHOP, guarded_broker
 from tests.compat.table import Part, Table
 from tests.compat.waiting import until_listed
 
@@ -47,8 +47,6 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 PATIENT_SECONDS = 20.0
 DEADLINE_SECONDS = 60.0
 
-ROOT = {"access_key": "rocketmq-root", "secret_key": "root-12345678"}
-SHOP = {"access_key": "rocketmq-shop", "secret_key": "shop-12345678"}
 STRANGERS: dict[str, dict[str, str]] = {
     "no key": {},
     "an unknown key": {"access_key": "rocketmq-ghost", "secret_key": "shop-12345678"},
@@ -61,33 +59,6 @@ REASONS = {
     "a wrong secret": ("Check signature failed for accessKey=rocketmq-shop", "check signature failed"),
 }
 
-_PLAIN_ACL = f"""\
-globalWhiteRemoteAddresses: []
-accounts:
-  - accessKey: {ROOT["access_key"]}
-    secretKey: {ROOT["secret_key"]}
-    admin: true
-  - accessKey: {SHOP["access_key"]}
-    secretKey: {SHOP["secret_key"]}
-    admin: false
-    defaultTopicPerm: DENY
-    defaultGroupPerm: DENY
-    topicPerms: [orders=PUB|SUB, readable=SUB]
-    groupPerms: [billing=SUB, stock=SUB, shop=SUB]
-"""
-_AUTH = "org.apache.rocketmq.auth"
-_SETTINGS_5X = {
-    "authenticationEnabled": "true",
-    "authenticationProvider": f"{_AUTH}.authentication.provider.DefaultAuthenticationProvider",
-    "authenticationMetadataProvider": f"{_AUTH}.authentication.provider.LocalAuthenticationMetadataProvider",
-    "initAuthenticationUser": json.dumps({"username": ROOT["access_key"], "password": ROOT["secret_key"]}),
-    "innerClientAuthenticationCredentials": json.dumps(
-        {"accessKey": ROOT["access_key"], "secretKey": ROOT["secret_key"]}
-    ),
-    "authorizationEnabled": "true",
-    "authorizationProvider": f"{_AUTH}.authorization.provider.DefaultAuthorizationProvider",
-    "authorizationMetadataProvider": f"{_AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
-}
 _POLICIES_5X = [
     PolicyEntry(resource="Topic:orders", actions=["Pub", "Sub", "Get"], decision="Allow"),
     PolicyEntry(resource="Topic:readable", actions=["Sub"], decision="Allow"),
@@ -135,11 +106,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[Guarded]:
     version = request.param
     with ExitStack() as stack:
         name_server = stack.enter_context(servers.name_server(version))
-        if version.startswith("4."):
-            given: dict[str, Any] = {"properties": {"aclEnable": "true"}, "files": {"plain_acl.yml": _PLAIN_ACL}}
-        else:
-            given = {"properties": _SETTINGS_5X}
-        stack.enter_context(servers.broker(version, name_server.address, **given))
+        stack.enter_context(guarded_broker(version, name_server.address))
         asyncio.run(until_listed(name_server.address))
         it = Guarded(version, name_server.address)
         asyncio.run(_prepare(it))

@@ -8,13 +8,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
-from tests.compat.test_access import _PLAIN_ACL, _SETTINGS_5X, ROOT
+from tests.compat.guarded import ROOT, guarded_broker
 from tests.compat.waiting import until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -36,11 +35,8 @@ def test_accounts_are_administered_as_the_page_says(version: str, tmp_path: Path
     script = tmp_path / "kerolox"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m kerolox "$@"\n')
     script.chmod(0o755)
-    given: dict[str, Any] = {"properties": _SETTINGS_5X}
-    if is_4x:
-        given = {"properties": {"aclEnable": "true"}, "files": {"plain_acl.yml": _PLAIN_ACL}}
     printed: dict[str, str] = {}
-    with servers.name_server(version) as name_server, servers.broker(version, name_server.address, **given):
+    with servers.name_server(version) as name_server, guarded_broker(version, name_server.address):
         asyncio.run(until_listed(name_server.address))
         environment = os.environ | {
             "PATH": f"{tmp_path}:{os.environ['PATH']}",

@@ -78,8 +78,8 @@ def pairs(directory: Path) -> Iterator[list[Pair]]:
 @pytest.fixture(scope="module")
 def deserted_pairs(pairs: list[Pair]) -> list[Pair]:
     for pair in pairs:
-        pair.apache.client.terminate()
-        pair.ours.client.terminate()
+        pair.apache.leave()
+        pair.ours.leave()
     return pairs
 
 

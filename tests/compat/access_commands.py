@@ -1,0 +1,134 @@
+"""Every mqadmin command for accounts, as scripts for brokers that keep them: those of 4.x and those of 5.x."""
+
+from __future__ import annotations
+
+from tests.compat.broker_commands import ADDRESS, CLUSTER
+from tests.compat.commands import Step
+
+# Another broker that keeps accounts, for copies.
+TARGET = "{target}"
+# The names of all commands for accounts of 5.x.
+ACCOUNT_KINDS = ("User", "Acl")
+ACCOUNT_VERBS = ("create", "update", "delete", "get", "list", "copy")
+
+
+def access_lists() -> tuple[Step, ...]:
+    """Of 4.x, which keeps accounts in a file."""
+    account = ("updateAclConfig", "-a", "rocketmq-alice", "-s", "alice-12345678")
+    rights = ("-t", "orders=PUB|SUB,bills=DENY", "-g", "packers=SUB,others=DENY")
+    return (
+        _writing(*account, "-b", ADDRESS),
+        _writing(*account, "-b", ADDRESS, *rights, "-i", "DENY", "-u", "SUB", "-m", "false", "-w", "192.0.2.1"),
+        _writing("updateAclConfig", "-a", "rocketmq-bob", "-s", "bob-12345678", "-c", CLUSTER, "-m", "true"),
+        _writing("updateAclConfig", "-a", "rocketmq-bob", "-s", "bob-87654321", "-c", CLUSTER),
+        _writing("updateAclConfig", "-a", "rocketmq-carol", "-s", "1234", "-b", ADDRESS),
+        _writing("updateAclConfig", "-a", "rocketmq-carol", "-s", "carol-12345678", "-b", ADDRESS, "-i", "PERHAPS"),
+        _writing("updateAclConfig", "-a", "rocketmq-carol", "-s", "carol-12345678", "-b", ADDRESS, "-t", "x=PERHAPS"),
+        Step(("clusterAclConfigVersion", "-b", ADDRESS)),
+        Step(("clusterAclConfigVersion", "-c", CLUSTER)),
+        _writing("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "192.0.2.1"),
+        _writing("updateGlobalWhiteAddr", "-c", CLUSTER, "-g", "192.0.2.1,192.0.2.2,198.51.100.*"),
+        _writing("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "192.0.2.1", "-p", "/nowhere/plain_acl.yml"),
+        _writing("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "nowhere"),
+        _writing("deleteAclConfig", "-b", ADDRESS, "-a", "rocketmq-alice"),
+        _writing("deleteAclConfig", "-b", ADDRESS, "-a", "rocketmq-alice"),
+        _writing("deleteAclConfig", "-c", CLUSTER, "-a", "rocketmq-bob"),
+        _writing("deleteAclConfig", "-b", ADDRESS, "-a", "rocketmq-nobody"),
+    )
+
+
+def accounts() -> tuple[Step, ...]:
+    """Of 5.x, which has users and policies."""
+    return (*_helps(), *_users(), *_policies(), *_copies(), *_deletes())
+
+
+def _helps() -> tuple[Step, ...]:
+    return tuple(Step((f"{verb}{what}", "-h")) for what in ACCOUNT_KINDS for verb in ACCOUNT_VERBS)
+
+
+def _users() -> tuple[Step, ...]:
+    return (
+        _writing("createUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-12345678"),
+        _writing("createUser", "-c", CLUSTER, "-u", "bob", "-p", "bob-12345678", "-t", "Super"),
+        _writing("createUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-12345678"),
+        _writing("createUser", "-b", ADDRESS, "-u", "carol", "-p", "carol-12345678", "-t", "Normal"),
+        _writing("createUser", "-b", ADDRESS, "-u", "dave", "-p", "dave-12345678", "-t", "Odd"),
+        Step(("getUser", "-b", ADDRESS, "-u", "alice")),
+        Step(("getUser", "-c", CLUSTER, "-u", "bob")),
+        Step(("getUser", "-b", ADDRESS, "-u", "nobody")),
+        Step(("getUser", "-c", CLUSTER, "-u", "nobody")),
+        Step(("listUser", "-b", ADDRESS)),
+        Step(("listUser", "-c", CLUSTER)),
+        Step(("listUser", "-b", ADDRESS, "-f", "ali")),
+        Step(("listUser", "-c", CLUSTER, "-f", "bo")),
+        Step(("listUser", "-b", ADDRESS, "-f", "nobody")),
+        Step(("listUser", "-c", CLUSTER, "-f", "nobody")),
+        _writing("updateUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-87654321"),
+        _writing("updateUser", "-c", CLUSTER, "-u", "alice", "-t", "Super"),
+        _writing("updateUser", "-b", ADDRESS, "-u", "bob", "-t", "Normal", "-s", "disable"),
+        _writing("updateUser", "-b", ADDRESS, "-u", "alice", "-s", "asleep"),
+        _writing("updateUser", "-b", ADDRESS, "-u", "alice", "-t", "Odd"),
+        _writing("updateUser", "-u", "alice", "-b", ADDRESS),
+        _writing("updateUser", "-b", ADDRESS, "-u", "nobody", "-s", "disable"),
+        Step(("listUser", "-b", ADDRESS)),
+    )
+
+
+def _policies() -> tuple[Step, ...]:
+    orders = ("-r", "Topic:orders", "-a", "Pub,Sub", "-d", "Allow")
+    packers = ("-r", "Group:packers,Topic:bills*", "-a", "Sub", "-d", "Deny", "-i", "192.0.2.1,198.51.100.0/24")
+    return (
+        _writing("createAcl", "-b", ADDRESS, "-s", "User:carol", *orders),
+        _writing("createAcl", "-c", CLUSTER, "-s", "User:bob", *packers),
+        _writing("createAcl", "-b", ADDRESS, "-s", "User:carol", *orders),
+        _writing("createAcl", "-b", ADDRESS, "-s", "User:nobody", *orders),
+        _writing("createAcl", "-b", ADDRESS, "-s", "carol", *orders),
+        _writing("createAcl", "-b", ADDRESS, "-s", "User:alice", "-r", "orders", "-a", "Pub", "-d", "Allow"),
+        _writing("createAcl", "-b", ADDRESS, "-s", "User:alice", "-r", "Topic:orders", "-a", "Eat", "-d", "Allow"),
+        _writing("createAcl", "-b", ADDRESS, "-s", "User:alice", "-r", "Topic:orders", "-a", "Pub", "-d", "Perhaps"),
+        _writing("updateAcl", "-b", ADDRESS, "-s", "User:carol", *packers),
+        _writing("updateAcl", "-c", CLUSTER, "-s", "User:bob", *orders),
+        _writing("updateAcl", "-b", ADDRESS, "-s", "User:nobody", *orders),
+        Step(("getAcl", "-b", ADDRESS, "-s", "User:carol")),
+        Step(("getAcl", "-c", CLUSTER, "-s", "User:bob")),
+        Step(("getAcl", "-b", ADDRESS, "-s", "User:alice")),
+        Step(("getAcl", "-b", ADDRESS, "-s", "User:nobody")),
+        Step(("listAcl", "-b", ADDRESS)),
+        Step(("listAcl", "-c", CLUSTER)),
+        Step(("listAcl", "-b", ADDRESS, "-s", "User:bob")),
+        Step(("listAcl", "-b", ADDRESS, "-r", "Topic:orders")),
+        Step(("listAcl", "-b", ADDRESS, "-s", "User:nobody")),
+    )
+
+
+def _copies() -> tuple[Step, ...]:
+    return (
+        _writing("copyUser", "-f", ADDRESS, "-t", TARGET, "-u", "alice,bob"),
+        _writing("copyUser", "-f", ADDRESS, "-t", TARGET, "-u", "alice,nobody"),
+        _writing("copyUser", "-f", ADDRESS, "-t", TARGET),
+        _writing("copyAcl", "-f", ADDRESS, "-t", TARGET, "-s", "User:bob"),
+        _writing("copyAcl", "-f", ADDRESS, "-t", TARGET, "-s", "User:bob,User:nobody"),
+        _writing("copyAcl", "-f", ADDRESS, "-t", TARGET),
+        Step(("listUser", "-b", TARGET)),
+        Step(("listAcl", "-b", TARGET)),
+    )
+
+
+def _deletes() -> tuple[Step, ...]:
+    return (
+        _writing("deleteAcl", "-b", ADDRESS, "-s", "User:carol", "-r", "Group:packers"),
+        _writing("deleteAcl", "-b", ADDRESS, "-s", "User:carol", "-r", "Topic:nothing"),
+        Step(("getAcl", "-b", ADDRESS, "-s", "User:carol")),
+        _writing("deleteAcl", "-c", CLUSTER, "-s", "User:carol"),
+        _writing("deleteAcl", "-b", ADDRESS, "-s", "User:nobody"),
+        Step(("listAcl", "-c", CLUSTER)),
+        _writing("deleteUser", "-b", ADDRESS, "-u", "alice"),
+        _writing("deleteUser", "-c", CLUSTER, "-u", "bob"),
+        _writing("deleteUser", "-b", ADDRESS, "-u", "nobody"),
+        Step(("listUser", "-c", CLUSTER)),
+        Step(("listAcl", "-b", ADDRESS)),
+    )
+
+
+def _writing(*arguments: str) -> Step:
+    return Step(arguments, reads=False)

@@ -1,0 +1,130 @@
+"""Commands and flags of mqadmin that came with 5.x, as a script for Java's tool of 5.5.0 and ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.compat.broker_commands import ADDRESS, CLUSTER, GROUP, PLACE, UNIQUE
+from tests.compat.commands import Step
+
+VERSION = "5.5.0"
+
+# Files with lists of topics and of groups, one with nothing, one that is no JSON and one that is not there.
+TOPICS, GROUPS, EMPTY, BROKEN, MISSING = "{topics}", "{groups}", "{empty}", "{broken}", "{missing}"
+# A broker that copies another.
+SLAVE = "{slave}"
+_RETRIES = '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000,10000]}}'
+_GROWING = '{"type":"EXPONENTIAL","exponentialRetryPolicy":{"initial":1000,"max":60000,"multiplier":3}}'
+
+
+def lists(directory: Path) -> dict[str, str]:
+    """Writes the files, and returns where each of them is."""
+    topics = [{"topicName": f"listed_{number}", "readQueueNums": number, "writeQueueNums": 2} for number in (1, 2)]
+    groups = [{"groupName": f"listed_group_{number}", "retryMaxTimes": number} for number in (1, 2)]
+    texts = {TOPICS: json.dumps(topics), GROUPS: json.dumps(groups), EMPTY: "[]", BROKEN: "[{", MISSING: None}
+    found = {name: directory / f"{name.strip('{}')}.json" for name in texts}
+    for name, text in texts.items():
+        if text is not None:
+            found[name].write_text(text)
+    return {name: str(path) for name, path in found.items()}
+
+
+def later(topic: str) -> tuple[Step, ...]:
+    return (*_helps(), *_looks(topic), *_makes(topic), *_moves(topic), *_accounts())
+
+
+def copied() -> tuple[Step, ...]:
+    """Where a broker has a slave."""
+    return (
+        Step(("haStatus", "-b", ADDRESS), until=r" OK \d+$"),
+        Step(("haStatus", "-b", SLAVE)),
+        Step(("haStatus", "-c", CLUSTER)),
+        _writing("updateBrokerConfig", "-c", CLUSTER, "-a", "true", "-k", "flushDelayOffsetInterval", "-v", "10000"),
+    )
+
+
+def _helps() -> tuple[Step, ...]:
+    return tuple(Step((name, "-h")) for name in ("haStatus", "updateTopicList", "updateSubGroupList", "setConsumeMode"))
+
+
+def _looks(topic: str) -> tuple[Step, ...]:
+    return (
+        Step(("haStatus", "-b", ADDRESS)),
+        Step(("haStatus", "-c", CLUSTER)),
+        Step(("haStatus", "-c", "NoSuchCluster")),
+        Step(("clusterList", "-c", CLUSTER)),
+        Step(("clusterList", "-c", "NoSuchCluster")),
+        Step(("clusterList", "-m", "-c", CLUSTER)),
+        Step(("consumerProgress", "-g", GROUP, "-t", topic), until="^Consume Diff Total: 0$|^Diff Total: 0$"),
+        Step(("consumerProgress", "-g", GROUP, "-t", "no_such_topic")),
+        Step(("queryMsgById", "-i", PLACE, "-t", topic)),
+        Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-b", "0", "-e", "4102444800000")),
+        Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-b", "0", "-e", "1")),
+        Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-m", "1")),
+        Step(("queryMsgTraceById", "-i", UNIQUE, "-b", "0", "-e", "4102444800000", "-c", "32"), until="^Sub "),
+    )
+
+
+def _makes(topic: str) -> tuple[Step, ...]:
+    return (
+        _writing("updateTopic", "-b", ADDRESS, "-t", f"{topic}_fifo", "-a", "+message.type=FIFO"),
+        _writing("updateTopic", "-c", CLUSTER, "-t", f"{topic}_wide", "-a", "+message.type=DELAY"),
+        _writing("updateTopic", "-b", ADDRESS, "-t", f"{topic}_wide", "-a", "-message.type"),
+        _writing("updateTopic", "-b", ADDRESS, "-t", f"{topic}_odd", "-a", "message.type=FIFO"),
+        _writing("updateTopic", "-b", ADDRESS, "-t", f"{topic}_odd", "-a", "+no.such.attribute=1"),
+        _writing("updateTopicList", "-b", ADDRESS, "-f", TOPICS),
+        _writing("updateTopicList", "-c", CLUSTER, "-f", TOPICS),
+        _writing("updateTopicList", "-b", ADDRESS, "-f", EMPTY),
+        _writing("updateTopicList", "-b", ADDRESS, "-f", BROKEN),
+        _writing("updateTopicList", "-b", ADDRESS, "-f", MISSING),
+        Step(("topicRoute", "-t", "listed_2"), until='"perm":6'),
+        _writing("updateSubGroup", "-b", ADDRESS, "-g", "orderly_group", "-o", "true"),
+        _writing("updateSubGroup", "-c", CLUSTER, "-g", "patient_group", "-p", _RETRIES),
+        _writing("updateSubGroup", "-c", CLUSTER, "-g", "patient_group", "-p", _GROWING),
+        _writing("updateSubGroup", "-b", ADDRESS, "-g", "odd_group", "-p", "{"),
+        _writing("updateSubGroupList", "-b", ADDRESS, "-f", GROUPS),
+        _writing("updateSubGroupList", "-c", CLUSTER, "-f", GROUPS),
+        _writing("updateSubGroupList", "-b", ADDRESS, "-f", EMPTY),
+        _writing("updateSubGroupList", "-b", ADDRESS, "-f", BROKEN),
+        _writing("updateSubGroupList", "-b", ADDRESS, "-f", MISSING),
+    )
+
+
+def _moves(topic: str) -> tuple[Step, ...]:
+    mode = ("setConsumeMode", "-t", topic, "-g", "orderly_group")
+    reset = ("resetOffsetByTime", "-g", GROUP, "-t", topic, "-b", ADDRESS, "-q", "0")
+    return (
+        _writing(*mode, "-b", ADDRESS, "-m", "POP", "-q", "2"),
+        _writing(*mode, "-c", CLUSTER, "-m", "PULL"),
+        _writing(*mode, "-b", ADDRESS, "-m", "SHOVE"),
+        _writing(*reset, "-s", "now"),
+        _writing(*reset, "-s", "now", "-o", "2"),
+        _writing("updateBrokerConfig", "-c", CLUSTER, "-a", "true", "-k", "flushDelayOffsetInterval", "-v", "10000"),
+        _writing("updateBrokerConfig", "-b", ADDRESS, "-a", "true", "-k", "flushDelayOffsetInterval", "-v", "10000"),
+    )
+
+
+def _accounts() -> tuple[Step, ...]:
+    """On brokers that keep none."""
+    policy = ("-s", "User:alice", "-r", "Topic:orders", "-a", "Pub,Sub", "-d", "Allow")
+    return (
+        _writing("createUser", "-b", ADDRESS, "-u", "alice", "-p", "12345678"),
+        _writing("updateUser", "-b", ADDRESS, "-u", "alice", "-s", "disable"),
+        Step(("getUser", "-b", ADDRESS, "-u", "alice")),
+        Step(("listUser", "-b", ADDRESS)),
+        Step(("listUser", "-c", CLUSTER)),
+        _writing("copyUser", "-f", ADDRESS, "-t", ADDRESS, "-u", "alice"),
+        _writing("deleteUser", "-b", ADDRESS, "-u", "alice"),
+        _writing("createAcl", "-b", ADDRESS, *policy),
+        _writing("updateAcl", "-b", ADDRESS, *policy),
+        Step(("getAcl", "-b", ADDRESS, "-s", "User:alice")),
+        Step(("listAcl", "-b", ADDRESS)),
+        Step(("listAcl", "-c", CLUSTER)),
+        _writing("copyAcl", "-f", ADDRESS, "-t", ADDRESS, "-s", "User:alice"),
+        _writing("deleteAcl", "-b", ADDRESS, "-s", "User:alice"),
+    )
+
+
+def _writing(*arguments: str) -> Step:
+    return Step(arguments, reads=False)
