@@ -4,7 +4,7 @@ import pytest
 
 from kerolox.admin import PartlyDone
 from kerolox.cli.admin.errors import NotDone, sentence
-from kerolox.errors import ConnectFailed, NoPermission, TopicNotFound
+from kerolox.errors import ConnectFailed, NoPermission, SystemFailure, TopicNotFound
 
 
 def test_an_error_is_one_line_with_a_remedy() -> None:
@@ -30,11 +30,15 @@ def test_each_kind_has_its_own_remedy() -> None:
         "The user is existed",
         "The subject of User:alice is not exist.",
         "The actions can not be Any.",
-        "The authenticationMetadataProvider is not configured.",
     ],
 )
 def test_keys_are_no_remedy_where_nobody_may(remark: str) -> None:
     assert sentence(NoPermission(remark)) == f"{remark} (NO_PERMISSION, 16)"
+
+
+def test_of_a_broker_that_keeps_no_accounts_it_is_said() -> None:
+    for remark in ("An system error occurred, please try again later.", "The ...MetadataProvider is not configured."):
+        assert "a broker without an authenticationMetadataProvider" in sentence(SystemFailure(remark))
 
 
 def test_of_several_servers_the_first_that_failed_has_the_remedy() -> None:

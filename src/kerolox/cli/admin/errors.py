@@ -1,6 +1,7 @@
 """What an operator is told when something goes wrong: one sentence, and what to do about it."""
 
 import logging
+import re
 
 from kerolox.admin.errors import PartlyDone, is_about_access
 from kerolox.errors import (
@@ -35,6 +36,10 @@ _REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
 )
 
 
+# How brokers of 5.x answer who wants to change accounts where none are kept.
+_NO_ACCOUNTS = re.compile("An system error occurred, please try again later|MetadataProvider is not configured")
+
+
 def sentence(error: KeroloxError) -> str:
     """Returns what happened, and the remedy if there is a usual one."""
     told = " ".join(str(error).split())
@@ -45,6 +50,8 @@ def sentence(error: KeroloxError) -> str:
         return (
             f"{told}; give the CA that signed the server's certificate with --tls-ca, and a name that is in it with -n"
         )
+    if _NO_ACCOUNTS.search(told):
+        return f"{told}; a broker without an authenticationMetadataProvider answers like this, its log says more"
     while cause is not None:
         if isinstance(cause, NoPermission) and not is_about_access(cause):
             return told
