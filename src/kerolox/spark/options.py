@@ -66,7 +66,7 @@ class ReadOptions:
     include_properties: bool = False
     # How much is asked for with one pull; brokers give less, Apache's far less.
     pull_count: int = 4096
-    pull_bytes: int = 2 * 1024 * 1024
+    pull_bytes: int = 4 * 1024 * 1024
     pull_millis: int = 10_000
     # Options of the value column, as given.
     values: Mapping[str, str] = field(default_factory=dict)
@@ -115,7 +115,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         sql=_sql(given),
         include_properties=given.flag("includeProperties", default=False),
         pull_count=given.count("rocketmq.pullBatchSize") or 4096,
-        pull_bytes=given.count("rocketmq.pullBatchSizeInBytes") or 2 * 1024 * 1024,
+        pull_bytes=given.count("rocketmq.pullBatchSizeInBytes") or 4 * 1024 * 1024,
         pull_millis=given.millis("rocketmq.consumerPullTimeoutMillis") or 10_000,
         values={name: text for name in VALUE_OPTIONS if (text := given.text(name)) is not None},
     )
