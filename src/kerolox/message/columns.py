@@ -285,7 +285,7 @@ def _found_alike(tails: Sequence[bytes]) -> _Found | None:
     if not all(topic_of.values()) or any(_END in tag for tag in code_of):
         return None
     topics = [topic_of[prefixes[0]]] * count if len(topic_of) == 1 else [topic_of[prefix] for prefix in prefixes]
-    return _Found(topics, [code_of[tag] for tag in tags], keys, unique_keys, tags)
+    return _Found(topics, list(map(code_of.__getitem__, tags)), keys, unique_keys, tags)
 
 
 @functools.lru_cache(maxsize=64)

@@ -160,9 +160,10 @@ class IndexFile:
             before = slots[slot]
             note(before if 0 < before < number else 0)
             slots[slot] = number
-        # When all are dirty, as after many entries, they need not be told one by one.
+        # When all are dirty, or most will be, they need not be told one by one.
         if len(self._pages_dirty) * _PAGE_SLOTS < slot_count:
-            self._pages_dirty.update([slot // _PAGE_SLOTS for slot in wanted])
+            pages = range(-(-slot_count // _PAGE_SLOTS))
+            self._pages_dirty.update(pages if count > len(pages) else [slot // _PAGE_SLOTS for slot in wanted])
         seconds = self._seconds(offsets, timestamps)
         self.pending += b"".join(map(_pack_entry, hashes, offsets, seconds, previous))
         header.slots_used += previous.count(0)
@@ -182,7 +183,7 @@ class IndexFile:
             # What is appended at once has one time.
             return [_seconds(header.begin_timestamp, timestamps[0])] * len(timestamps)
         known = {timestamp: _seconds(header.begin_timestamp, timestamp) for timestamp in set(timestamps)}
-        return first + [known[timestamp] for timestamp in timestamps[len(first) :]]
+        return [*first, *map(known.__getitem__, timestamps[len(first) :])]
 
     def find(self, key_hash: int, count_max: int, begin_timestamp: int, end_timestamp: int) -> list[int]:
         """Returns where messages of this hash lie, the newest first, whose second is in the span of time."""

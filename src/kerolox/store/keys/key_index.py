@@ -383,7 +383,7 @@ def _tag_hashes(topics: Sequence[str], tags: Sequence[bytes]) -> list[int]:
     """Returns the hashes of tags' keys: there are few tags, and each comes often."""
     if topics.count(topics[0]) == len(topics):
         known = {tag: key_hash(topics[0], tag_key(tag)) for tag in set(tags)}
-        return [known[tag] for tag in tags]
+        return list(map(known.__getitem__, tags))
     pairs = list(zip(topics, tags, strict=True))
     known_pairs = {pair: key_hash(pair[0], tag_key(pair[1])) for pair in set(pairs)}
     return [known_pairs[pair] for pair in pairs]
