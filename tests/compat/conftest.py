@@ -42,11 +42,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     table = config.stash.get(_TABLE, None)
-    if table is None or not (table.rows or table.cells):
+    if table is None or not (table.rows or table.cells or table.sparks):
         return
     terminalreporter.section("compatibility with Apache RocketMQ")
-    if table.cells:
-        terminalreporter.write("\n".join(table.matrix()) + "\n\n")
+    for line in table.matrices():
+        terminalreporter.write(line + "\n")
     terminalreporter.write("\n".join(table.lines()) + "\n")
     target = os.environ.get("KEROLOX_COMPAT_FOUND")
     if target:

@@ -60,7 +60,7 @@ def _cpp_packages() -> Path:
         return [*pip, "--only-binary=:all:", "--no-deps", f"--target={target}", _CPP]
 
     python = f"py{sys.version_info.major}.{sys.version_info.minor}"
-    return _installed(f"{_CPP.replace('==', '-')}-{python}", install)
+    return installed(f"{_CPP.replace('==', '-')}-{python}", install)
 
 
 def _kernel_packages() -> Path:
@@ -69,7 +69,7 @@ def _kernel_packages() -> Path:
         return [*pip, "--only-binary=:all:", f"--target={target}", KERNEL.replace(" ", "==")]
 
     python = f"py{sys.version_info.major}.{sys.version_info.minor}"
-    return _installed(f"{KERNEL.replace(' ', '-')}-{python}", install)
+    return installed(f"{KERNEL.replace(' ', '-')}-{python}", install)
 
 
 def _ali_ons_modules() -> Path:
@@ -79,10 +79,10 @@ def _ali_ons_modules() -> Path:
     def install(target: Path) -> list[str]:
         return ["npm", "install", "--silent", "--no-audit", "--no-fund", f"--prefix={target}", _ALI_ONS]
 
-    return _installed(_ALI_ONS.replace("@", "-"), install) / "node_modules"
+    return installed(_ALI_ONS.replace("@", "-"), install) / "node_modules"
 
 
-def _installed(name: str, install: Callable[[Path], Sequence[str]]) -> Path:
+def installed(name: str, install: Callable[[Path], Sequence[str]], timeout_seconds: float = _INSTALL_SECONDS) -> Path:
     """The directory of that name in the cache, filled by `install` the first time.
 
     Whoever is second to finish takes what the first has put there.
@@ -94,7 +94,7 @@ def _installed(name: str, install: Callable[[Path], Sequence[str]]) -> Path:
     scratch = Path(tempfile.mkdtemp(dir=target.parent))
     command = install(scratch)
     finished = subprocess.run(
-        command, cwd=scratch, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False
+        command, cwd=scratch, capture_output=True, text=True, timeout=timeout_seconds, check=False
     )
     if finished.returncode != 0:
         shutil.rmtree(scratch)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 _HEADINGS = ("part", "what", "Apache", "result", "seconds")
 _PAGE = """\
@@ -48,6 +49,11 @@ What clients do with one NameServer and two brokers of ours; each cell was run a
 client_: it was looked for, and there is nothing by which a program could ask for it.
 """
 
+_SPARK = """\
+What the source and the sink for Spark do on each release that is supported, with a NameServer and a broker of ours.
+_Told to use 4.2_: the query does not begin, and the error says why.
+"""
+
 
 class Part(Enum):
     """What a row is about, in the order in which the table shows it."""
@@ -86,31 +92,43 @@ class Cell:
     result: str = "ok"
 
 
+# Cells by feature, and then by who has it.
+Matrix: TypeAlias = dict[str, dict[str, Cell]]
+
+
 @dataclass(slots=True)
 class Table:
-    """The rows of a session, and what clients can do, one column for each."""
+    """The rows of a session, and what clients and releases of Spark can do, one column for each."""
 
     rows: list[Row] = field(default_factory=list)
-    cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
+    cells: Matrix = field(default_factory=dict)
+    sparks: Matrix = field(default_factory=dict)
 
-    @contextlib.contextmanager
-    def cell(self, feature: str, client: str) -> Iterator[Cell]:
+    def cell(self, feature: str, client: str) -> AbstractContextManager[Cell]:
         """Records what a client makes of a feature, FAILED and why when it raises."""
-        cell = self.cells.setdefault(feature, {}).setdefault(client, Cell())
+        return self._cell(self.cells, feature, client)
+
+    def spark_cell(self, feature: str, version: str) -> AbstractContextManager[Cell]:
+        """The same for a release of Spark."""
+        return self._cell(self.sparks, feature, f"Spark {version}")
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _cell(matrix: Matrix, feature: str, column: str) -> Iterator[Cell]:
+        cell = matrix.setdefault(feature, {}).setdefault(column, Cell())
         try:
             yield cell
         except BaseException as error:
             cell.result = f"FAILED: {error}".splitlines()[0]
             raise
 
-    def matrix(self) -> list[str]:
-        """Features and clients as markdown."""
-        clients = list(dict.fromkeys(client for cells in self.cells.values() for client in cells))
-        rows = [
-            (feature, *(cells[client].result if client in cells else "not run" for client in clients))
-            for feature, cells in self.cells.items()
-        ]
-        return _aligned([("feature", *clients), *rows])
+    def matrices(self) -> list[str]:
+        """Features and who has them as markdown, each with a line that says of whom it is."""
+        found = []
+        for words, matrix in ((_FEATURES, self.cells), (_SPARK, self.sparks)):
+            if matrix:
+                found += [words, *_drawn(matrix), ""]
+        return found
 
     @contextlib.contextmanager
     def row(self, part: Part, what: str, version: str) -> Iterator[Row]:
@@ -135,20 +153,32 @@ class Table:
     def dump(self) -> dict[str, Any]:
         """What `add` takes in, as JSON can hold it."""
         rows = [[row.part.value, row.what, row.version, row.result, row.seconds] for row in self.rows]
-        cells = {name: {client: cell.result for client, cell in cells.items()} for name, cells in self.cells.items()}
-        return {"rows": rows, "cells": cells}
+        return {"rows": rows, "cells": _results(self.cells), "sparks": _results(self.sparks)}
 
     def add(self, dumped: dict[str, Any]) -> None:
         """Takes in what another session has found."""
         for part, what, version, result, seconds in dumped["rows"]:
             self.rows.append(Row(Part(part), what, version, result, seconds))
-        for feature, cells in dumped["cells"].items():
-            self.cells.setdefault(feature, {}).update({client: Cell(result) for client, result in cells.items()})
+        for name, matrix in (("cells", self.cells), ("sparks", self.sparks)):
+            for feature, cells in dumped.get(name, {}).items():
+                matrix.setdefault(feature, {}).update({column: Cell(result) for column, result in cells.items()})
 
     def page(self) -> str:
         """The table with what a reader of the documentation has to know about it."""
-        features = [_FEATURES, *self.matrix(), ""] if self.cells else []
-        return _PAGE + "\n".join([*features, *self.lines()]) + "\n"
+        return _PAGE + "\n".join([*self.matrices(), *self.lines()]) + "\n"
+
+
+def _drawn(matrix: Matrix) -> list[str]:
+    columns = list(dict.fromkeys(column for cells in matrix.values() for column in cells))
+    rows = [
+        (feature, *(cells[column].result if column in cells else "not run" for column in columns))
+        for feature, cells in matrix.items()
+    ]
+    return _aligned([("feature", *columns), *rows])
+
+
+def _results(matrix: Matrix) -> dict[str, dict[str, str]]:
+    return {name: {column: cell.result for column, cell in cells.items()} for name, cells in matrix.items()}
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A driver of its own that writes a topic to Parquet, to be killed: `python -m tests.spark.archiving ...`."""
+"""A driver of its own that writes a topic to a table, to be killed: `python -m tests.spark.archiving ...`."""
 
 import argparse
 from pathlib import Path
@@ -8,15 +8,19 @@ from pyspark.sql import SparkSession
 from tests.spark.conftest import SETTINGS
 
 
-def archive(spark: SparkSession, name_server: str, topic: str, directory: Path, limit: int) -> None:
-    """Writes all that is in a topic now, some at a time; goes on where it was."""
+def archive(
+    spark: SparkSession, name_server: str, topic: str, directory: Path, limit: int | None, kind: str = "parquet"
+) -> None:
+    """Writes all that is in a topic now, some at a time if there is a limit; goes on where it was."""
     source = spark.readStream.format("rocketmq").options(
-        nameServer=name_server, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=limit
+        nameServer=name_server, subscribe=topic, startingOffsets="earliest"
     )
+    if limit is not None:
+        source = source.option("maxOffsetsPerTrigger", limit)
     query = (
         source.load()
         .selectExpr("brokerName", "queueId", "queueOffset", "CAST(body AS STRING) AS body")
-        .writeStream.format("parquet")
+        .writeStream.format(kind)
         .option("path", str(directory / "out"))
         .option("checkpointLocation", str(directory / "checkpoint"))
         .trigger(availableNow=True)
@@ -25,17 +29,24 @@ def archive(spark: SparkSession, name_server: str, topic: str, directory: Path, 
     query.awaitTermination()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    for name in ("name_server", "topic", "directory", "limit"):
-        parser.add_argument(name)
-    given = parser.parse_args()
+def session() -> SparkSession:
     builder = SparkSession.builder.master("local[2]")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    archive(spark, given.name_server, given.topic, Path(given.directory), int(given.limit))
+    return spark
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("name_server", "topic", "directory"):
+        parser.add_argument(name)
+    parser.add_argument("limit", type=int, nargs="?")
+    parser.add_argument("--kind", default="parquet")
+    given = parser.parse_args()
+    spark = session()
+    archive(spark, given.name_server, given.topic, Path(given.directory), given.limit, given.kind)
     spark.stop()
 
 

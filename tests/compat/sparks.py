@@ -1,0 +1,44 @@
+"""Releases of Spark beside the one that is installed, brought from PyPI into the user's cache."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pyspark
+
+from kerolox.spark.java import java_home
+from tests.compat.foreign_clients import installed
+from tests.spark.conftest import environment
+
+# The newest of each line that is supported.
+SPARKS = ("4.0.5", "4.1.4", "4.2.1", pyspark.__version__)
+# There are no wheels: pip makes one of 400 MB the first time.
+_INSTALL_SECONDS = 1800.0
+
+
+def line_of(version: str) -> tuple[int, int]:
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
+
+
+def environment_of(version: str) -> dict[str, str]:
+    """What a process needs to run with that Spark, and with all else that is installed here."""
+    environ = environment()
+    environ.pop("SPARK_HOME", None)
+    # What runs for seconds is not worth to be compiled twice, nor collected by many threads.
+    environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    if version != pyspark.__version__:
+        environ["JAVA_HOME"] = str(java_home(os.environ, spark=line_of(version)))
+        environ["PYTHONPATH"] = os.pathsep.join([str(_packages(version)), environ["PYTHONPATH"]])
+    return environ
+
+
+def _packages(version: str) -> Path:
+    def install(target: Path) -> list[str]:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        return [*pip, f"--target={target}", f"pyspark=={version}"]
+
+    python = f"py{sys.version_info.major}.{sys.version_info.minor}"
+    return installed(f"pyspark-{version}-{python}", install, _INSTALL_SECONDS)
