@@ -11,8 +11,9 @@ import pytest
 
 from kerolox.errors import ConfigurationError
 from kerolox.spark.pipelines import declarative
-from tests.spark.clusters import Brokers
+from tests.spark.clusters import Brokers, numbered
 from tests.spark.conftest import environment
+from tests.spark.test_writing import stored
 
 TRANSFORMATIONS = """
 from pyspark import pipelines as dp
@@ -31,6 +32,14 @@ def orders():
 @dp.materialized_view
 def counted():
     return spark.read.table("orders").groupBy().count()
+
+
+dp.create_sink("copies", "rocketmq", {{"nameServer": "{address}", "topic": "{topic}-copies"}})
+
+
+@dp.append_flow(target="copies")
+def copied():
+    return spark.readStream.table("orders")
 """
 
 
@@ -54,6 +63,8 @@ def test_a_spec_with_a_topic_is_run_by_spark_and_goes_on_where_it_was(
     import pyarrow.parquet as pq
 
     cluster.fill(topic, 100)
+    copies = f"{topic}-copies"
+    cluster.create(copies)
     folder = tmp_path / "counting"
     (folder / "transformations").mkdir(parents=True)
     (folder / "transformations" / "orders.py").write_text(
@@ -64,13 +75,16 @@ def test_a_spec_with_a_topic_is_run_by_spark_and_goes_on_where_it_was(
     )
 
     first = run_spec(folder)
-    cluster.fill(topic, 50)
+    cluster.send(topic, *numbered(50, b"more "))
     second = run_spec(folder)
 
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "counting: done" in second.stderr
     warehouse = folder / ".spark-pipeline" / "warehouse"
     assert pq.read_table(warehouse / "counted")["count"].to_pylist() == [150]
+    # The second run goes on where the first one was: nothing is copied twice.
+    bodies = [record.body for record in stored(cluster, copies)]
+    assert (len(bodies), len(set(bodies))) == (150, 150)
     assert '"state":"done"' in (folder / "home" / "pipelines" / "counting.json").read_text()
 
 
