@@ -25,7 +25,6 @@ TOPICS = ("orders", "growing", "values", "written", "copies", "twice")
 BEFORE = {
     "filters handed to the source": ((4, 1), "read, and filtered by Spark"),
     "limits on what a batch of a stream reads": ((4, 2), "told to use 4.2"),
-    "how far brokers are, in the progress of a query": ((4, 2), "not told by Spark"),
 }
 _DRIVER_SECONDS = 1500.0
 
