@@ -203,3 +203,61 @@ def test_a_reader_can_stop_the_loop() -> None:
     remove_reader(loop, pipe.read_end)
     loop.close()
     pipe.close()
+
+
+class Polled:
+    """Says for how long it is asked to wait, and finds something in the calls with these numbers."""
+
+    def __init__(self, clock: list[int], found: dict[int, int]) -> None:
+        self.waits: list[float] = []
+        self._clock = clock
+        self._found = found
+
+    def poll(self, wait: float, _: int) -> list[tuple[int, int]]:
+        self.waits.append(wait)
+        nanos = self._found.get(len(self.waits))
+        self._clock[0] += 25_000 if nanos is None else nanos
+        return [] if nanos is None and wait == 0 else [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        # The first came late, and so did the second.
+        ({1: 1_000_000, 2: 1_000_000}, [-1.0, -1.0]),
+        # The first came soon: the second is looked for, and found.
+        ({1: 10_000, 3: 1}, [-1.0, 0, 0]),
+        # It is not found in time: the third is waited for at once.
+        ({1: 10_000, 5: 1_000_000, 6: 1}, [-1.0, 0, 0, 0, -1.0, -1.0]),
+    ],
+)
+def test_who_was_asked_again_soon_stays_awake_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch, found: dict[int, int], expected: list[float]
+) -> None:
+    clock = [0]
+    monkeypatch.setattr(server_loop, "perf_counter_ns", lambda: clock[0])
+    turns = server_loop.Turns()
+    polled = Polled(clock, found)
+    monkeypatch.setattr(turns, "_epoll", polled)
+
+    while len(polled.waits) < len(expected):
+        turns.select(None)
+
+    assert polled.waits == expected
+    monkeypatch.undo()
+    turns.close()
+
+
+def test_who_has_other_things_to_do_does_not_look_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0]
+    monkeypatch.setattr(server_loop, "perf_counter_ns", lambda: clock[0])
+    turns = server_loop.Turns()
+    polled = Polled(clock, {1: 10_000})
+    monkeypatch.setattr(turns, "_epoll", polled)
+
+    for _ in range(3):
+        turns.select(None if not polled.waits else 0)
+
+    assert polled.waits == [-1.0, 0, 0]
+    monkeypatch.undo()
+    turns.close()

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 A = TypeVar("A", bound=Header)
 
 # How much one peer may bring before the others have their turn; more, while it completes a long frame.
-RECEIVE_SIZE = 16 * 1024
+RECEIVE_SIZE = 64 * 1024
 RECEIVE_SIZE_PARTIAL = 128 * 1024
 
 

@@ -9,10 +9,12 @@ Where there is no epoll, or under another loop, the same functions do the same i
 
 import asyncio
 import math
+import os
 import select
 import selectors
 import sys
 from collections.abc import Callable, Coroutine
+from time import perf_counter_ns
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,6 +23,9 @@ Job = Callable[[], object]
 
 # So many sockets have their turn at once; the others have the next.
 _EVENTS_MAX = 512
+# To be put to sleep and woken takes a processor about as long as to answer a message: who was asked again within this
+# time keeps looking for so long, and then sleeps.
+_AWAKE_NANOS = 60_000
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -66,6 +71,7 @@ if sys.platform == "linux":
             super().__init__()
             self._epoll: select.epoll = self._selector  # type: ignore[attr-defined]
             self._readers: dict[int, Job] = {}
+            self._is_awake = False
             self.jobs: list[Job] = []
             self.on_failure: Callable[[Exception], None] = lambda error: None
 
@@ -85,11 +91,7 @@ if sys.platform == "linux":
             wait = -1.0 if timeout is None else math.ceil(timeout * 1000) / 1000 if timeout > 0 else 0
             readers = self._readers
             found: list[tuple[selectors.SelectorKey, int]] = []
-            try:
-                events = self._epoll.poll(wait, _EVENTS_MAX)
-            except InterruptedError:
-                return found
-            for descriptor, event in events:
+            for descriptor, event in self._poll(wait):
                 reader = readers.get(descriptor)
                 if reader is None:
                     self._hand_on(descriptor, event, found)
@@ -101,6 +103,23 @@ if sys.platform == "linux":
             if self.jobs:
                 self._end_turn()
             return found
+
+        def _poll(self, wait: float) -> list[tuple[int, int]]:
+            """Waits, awake for a moment if something came as soon as that the last time."""
+            poll, deadline = self._epoll.poll, perf_counter_ns() + _AWAKE_NANOS
+            try:
+                while self._is_awake and wait and perf_counter_ns() < deadline:
+                    events = poll(0, _EVENTS_MAX)
+                    if events:
+                        return events
+                    # Whoever else wants this processor may have it.
+                    os.sched_yield()
+                events = poll(wait, _EVENTS_MAX)
+            except InterruptedError:
+                return []
+            if wait:
+                self._is_awake = perf_counter_ns() < deadline
+            return events
 
         def _hand_on(self, descriptor: int, event: int, found: list[tuple[selectors.SelectorKey, int]]) -> None:
             key = self.get_map().get(descriptor)
