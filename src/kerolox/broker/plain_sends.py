@@ -5,9 +5,9 @@ which costs half of what it does one by one.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kerolox.broker.admission import Admission, Sending
 from kerolox.broker.configuration import BrokerConfig
@@ -26,6 +26,7 @@ from kerolox.remoting.routes import Incoming, Later
 from kerolox.runtime.lanes import Lane
 from kerolox.runtime.server_loop import at_end_of_turn
 from kerolox.store.log.commit_log import Appended, Draft
+from kerolox.wire.frames import Frame
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
 
@@ -35,6 +36,8 @@ _UNUSUAL = sysflag.TRANSACTION_MASK | sysflag.INNER_BATCH
 _REST_SIZE_MAX = 512
 # So many bytes of one topic are appended together at the most: a file of the log has room for all of them, or none.
 _RUN_SIZE_MAX = 256 * 1024
+# So many messages of one turn are worth to be looked at together.
+FEW = 16
 
 T = TypeVar("T")
 
@@ -62,12 +65,17 @@ class PlainSends:
         self._size_max = storing.store.log.draft_size_max - len(self._cluster) - _REST_SIZE_MAX
         self._loop: asyncio.AbstractEventLoop | None = None
         # By topic, what has come in this turn; None for a topic whose messages are not plain.
-        self._runs: dict[str, _Run | None] = {}
+        self._runs: dict[str, Run | None] = {}
         # Who sent the last, and from where.
         self._origin: Any = None
         self._born_host = NOWHERE
         self.statistics = statistics
         self.answers = SentAnswers(config, storing)
+        # Whether the last turn brought more than a few.
+        self.is_busy = False
+        # A frame that others may be like, and who wants to know what it was if it is taken.
+        self.candidate: Frame | None = None
+        self.learn: Callable[[Frame, Incoming[Any], Found], None] = lambda frame, request, found: None
 
     def take(self, request: Incoming[Any]) -> bool:
         """Takes a message, which is stored with the others of this turn; False if it is none of the plain ones."""
@@ -98,6 +106,9 @@ class PlainSends:
         if request.origin is not self._origin:
             # The messages of one read come one after the other.
             self._origin, self._born_host = request.origin, born_host(request.origin.remote)
+        if self.candidate is not None:
+            candidate, self.candidate = self.candidate, None
+            self.learn(candidate, request, read)
         lane.under_way += 1
         run.requests.append(request)
         run.found.append(read)
@@ -115,11 +126,16 @@ class PlainSends:
         )
         return True
 
-    def _begin(self, name: str) -> "_Run | None":
-        """Returns what gathers the messages of a topic; None if each of them has to be looked at."""
+    def _begin(self, name: str) -> "Run | None":
+        """Returns what gathers the messages of a topic in this turn; None if each of them has to be looked at."""
         if not self._runs:
             self._loop = self._loop or asyncio.get_running_loop()
             at_end_of_turn(self._loop, self._end)
+        usual = self.usual(name)
+        return None if usual is None else Run(self, usual.topic, usual.queue_count)
+
+    def usual(self, name: str) -> "Usual | None":
+        """Returns what is to be known of a topic; None if its messages have to be looked at one by one."""
         topic, config = self._topics.get(name), self._config
         is_usual = (
             topic is not None
@@ -130,10 +146,30 @@ class PlainSends:
         )
         if topic is None or not is_usual:
             return None
-        return _Run(self, topic.topic_name, max(topic.write_queue_nums, topic.read_queue_nums))
+        return Usual(topic.topic_name, max(topic.write_queue_nums, topic.read_queue_nums))
+
+    def fits(self, body_size_min: int, body_size_max: int, properties_size: int, count: int) -> bool:
+        """Whether so many messages can be taken whose bodies and properties are of these sizes."""
+        return (
+            body_size_min > 0
+            and body_size_max <= self._body_size_max
+            and properties_size <= self._properties_size_max
+            and body_size_max + properties_size <= self._size_max
+            and self.lane.under_way + count <= self.lane.capacity
+        )
+
+    def closed(self, properties: bytes) -> bytes:
+        """Returns what follows the unique key, with what the broker adds."""
+        return properties + (self._cluster if properties.endswith(b"\x02") else b"\x02" + self._cluster)
+
+    def count(self, run: "Run", count: int, size: int) -> None:
+        """Counts messages that were stored."""
+        self.lane.under_way -= count
+        self.statistics.put_all(run.topic, count, size, perf_counter_ns() - run.began)
 
     def _end(self) -> None:
-        runs, self._runs, self._origin = self._runs, {}, None
+        runs, self._runs, self._origin, self.candidate = self._runs, {}, None, None
+        self.is_busy = sum(len(run.requests) for run in runs.values() if run is not None) >= FEW
         for run in runs.values():
             if run is not None and run.requests:
                 run.submit(self._storing)
@@ -143,7 +179,7 @@ class PlainSends:
         for name, run in self._runs.items():
             if run is not None and run.requests:
                 # What was taken so far keeps its lists.
-                self._runs[name] = _Run(self, run.topic, run.queue_count)
+                self._runs[name] = Run(self, run.topic, run.queue_count)
                 run.submit(self._storing)
 
     def refused(self, error: Exception) -> Reply[h.Sent]:
@@ -160,14 +196,21 @@ class PlainSends:
         )
 
 
-class _Run:
+class Usual(NamedTuple):
+    """A topic whose messages are stored as they come."""
+
+    topic: str
+    queue_count: int
+
+
+class Run:
     """Messages of one topic on their way to the log, and those who wait for them."""
 
-    __slots__ = ("_began", "_drafts", "_sends", "found", "queue_count", "requests", "rows", "topic")
+    __slots__ = ("_drafts", "_sends", "began", "found", "queue_count", "requests", "rows", "topic")
 
     def __init__(self, sends: PlainSends, topic: str, queue_count: int) -> None:
         self._sends = sends
-        self._began = perf_counter_ns()
+        self.began = perf_counter_ns()
         self.topic = topic
         self.queue_count = queue_count
         self.requests: list[Incoming[Any]] = []
@@ -178,10 +221,13 @@ class _Run:
     def submit(self, storing: Storing) -> None:
         try:
             size_max = min(storing.store.log.draft_size_max, _RUN_SIZE_MAX)
-            self._drafts = storing.drafts.plain(self.topic, storing.store_host, self.rows, self.found, size_max)
+            self._drafts = self.make(storing, size_max)
             storing.store.submit_all(self._drafts, self, at_once=True)
         except Exception as error:
-            self._refuse(self.requests, error)
+            self._refuse_all(error)
+
+    def make(self, storing: Storing, size_max: int) -> list[Draft]:
+        return storing.drafts.plain(self.topic, storing.store_host, self.rows, self.found, size_max)
 
     def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
         sends = self._sends
@@ -189,9 +235,7 @@ class _Run:
         if len(appended) < len(drafts):
             drafts = drafts[first : first + len(appended)]
             requests, found = self._of(first, drafts, requests), self._of(first, drafts, found)
-        sends.lane.under_way -= len(requests)
-        size = appended[-1].end_offset - appended[0].physical_offset
-        sends.statistics.put_all(self.topic, len(requests), size, perf_counter_ns() - self._began)
+        sends.count(self, len(requests), appended[-1].end_offset - appended[0].physical_offset)
         places = places_of(drafts[0], appended[0])
         for draft, at in zip(drafts[1:], appended[1:], strict=True):
             places += places_of(draft, at)
@@ -203,6 +247,9 @@ class _Run:
 
     def refused(self, first: int, count: int, error: Exception) -> None:
         self._refuse(self._of(first, self._drafts[first : first + count], self.requests), error)
+
+    def _refuse_all(self, error: Exception) -> None:
+        self._refuse(self.requests, error)
 
     def _refuse(self, requests: Sequence[Incoming[Any]], error: Exception) -> None:
         self._sends.lane.under_way -= len(requests)

@@ -1,7 +1,8 @@
 """How senders are answered: where each message came to lie, written without a header in between."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import add
 from typing import Any, TypeAlias
 
 import msgspec
@@ -47,8 +48,12 @@ class SentAnswers:
             header = template % (queue_id, unique_key, physical_offset, queue_offset, request.opaque)
             size = len(header)
             return _pack_prefix(4 + size, size) + header
+        return self._binary(queue_id, physical_offset, queue_offset, unique_key, request.opaque)
+
+    def _binary(self, queue_id: int, physical_offset: int, queue_offset: int, unique_key: bytes, opaque: int) -> bytes:
+        config = self._config
         queue, offset = b"%d" % queue_id, b"%d" % queue_offset
-        fields = _binary_template(host, config.region_id, config.trace_on) % (
+        fields = _binary_template(self._storing.store_host, config.region_id, config.trace_on) % (
             physical_offset,
             len(queue),
             queue,
@@ -57,7 +62,22 @@ class SentAnswers:
             len(unique_key),
             unique_key,
         )
-        return binary_answer_with(fields, request.opaque)
+        return binary_answer_with(fields, opaque)
+
+    def write_all(
+        self, serialization: int, opaques: Sequence[int], unique_keys: Sequence[bytes], places: Iterable[Place]
+    ) -> list[bytes]:
+        """Returns the frames for messages that came in one serialization; all keys must be `is_plain`."""
+        host, region, is_traced = self._storing.store_host, self._config.region_id, self._config.trace_on
+        rows = zip(places, unique_keys, opaques, strict=True)
+        if serialization == JSON:
+            template = _json_template(host, region, is_traced)
+            headers = [
+                template % (queue_id, key, physical_offset, queue_offset, opaque)
+                for (queue_id, physical_offset, queue_offset), key, opaque in rows
+            ]
+            return list(map(add, map(_json_prefix, map(len, headers)), headers))
+        return [self._binary(*place, key, opaque) for place, key, opaque in rows]
 
     def send_all(self, requests: Sequence[Incoming[Any]], found: Sequence[Found], places: Sequence[Place]) -> None:
         """Sends the same to all who sent plain messages, and want to know; the store has it leave, as its `on_told`."""
@@ -93,6 +113,12 @@ def places_of(draft: Draft, appended: Appended) -> list[Place]:
 def is_plain(unique_key: bytes) -> bool:
     """Whether it can be put into an answer as it is, and its size into one byte."""
     return unique_key.isalnum() and len(unique_key) <= UNIQUE_KEY_SIZE_MAX
+
+
+@functools.lru_cache(maxsize=1024)
+def _json_prefix(size: int) -> bytes:
+    """Returns what precedes a header of so many bytes, and no body."""
+    return _pack_prefix(4 + size, size)
 
 
 @functools.lru_cache(maxsize=16)

@@ -50,6 +50,7 @@ _TWO_LONGS = struct.Struct(">qq")
 _QUEUE_OFFSET_AT: Final = 20
 # The byte of sysFlag that says how long the hosts are.
 HOSTS_AT: Final = 39
+BORN_HOST_AT: Final = 48
 _STORE_TIMESTAMP_AT: Final = 56
 _STORE_TIMESTAMP_AT_V6: Final = 68
 
@@ -148,6 +149,15 @@ def encode_runs(
     return runs
 
 
+def head_size(message: Message) -> int:
+    """Returns how much of its record precedes the body."""
+    return _HEADS[_hosts_bits(message)].size
+
+
+def _hosts_bits(message: Message) -> int:
+    return (len(message.born_host) != IPV4_HOST_SIZE) | (len(message.store_host) != IPV4_HOST_SIZE) << 1
+
+
 def shared_head(message: Message) -> tuple[struct.Struct, int, bytes, bytes]:
     """Returns how to pack the heads of records that share all but flag, body and properties with a message.
 
@@ -155,8 +165,7 @@ def shared_head(message: Message) -> tuple[struct.Struct, int, bytes, bytes]:
     the head, the magic, what lies between, and what follows the body: the topic.
     """
     magic, topic = _packed_topic(message.topic)
-    born_host, store_host = message.born_host, message.store_host
-    hosts = (len(born_host) != IPV4_HOST_SIZE) | (len(store_host) != IPV4_HOST_SIZE) << 1
+    born_host, store_host, hosts = message.born_host, message.store_host, _hosts_bits(message)
     sys_flag = message.sys_flag & ~sysflag.HOSTS_MASK | hosts << 4
     times = message.reconsume_times
     packed = _HEADS[hosts].pack(
@@ -205,9 +214,14 @@ def stamp_all(
     physical_offset: int,
     store_timestamp: int,
 ) -> None:
-    """Does the same for records that lie one after the other, and begin at `starts`."""
+    """Does the same for records that lie one after the other, and begin at `starts`.
+
+    These are a range if all records are of one size, with hosts of the same kind. If the queue offsets are a range,
+    too, they are of one batch.
+    """
     if isinstance(starts, range):
-        _stamp_even(records, starts, queue_offsets, physical_offset, store_timestamp)
+        stamp = _stamp_batch if isinstance(queue_offsets, range) else _stamp_even
+        stamp(records, starts, queue_offsets, physical_offset, store_timestamp)
         return
     pack_offsets, pack_timestamp = _TWO_LONGS.pack_into, _LONG.pack_into
     for start, queue_offset in zip(starts, queue_offsets, strict=False):
@@ -217,6 +231,17 @@ def stamp_all(
 
 
 def _stamp_even(
+    records: bytearray, starts: range, queue_offsets: Iterable[int], physical_offset: int, store_timestamp: int
+) -> None:
+    """Does the same for records of one size."""
+    is_v6 = records[HOSTS_AT] & sysflag.BORN_HOST_V6
+    at, end, step = _STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT, len(records), starts.step
+    places, physical_offsets = range(_QUEUE_OFFSET_AT, end, step), range(physical_offset, physical_offset + end, step)
+    deque(map(_TWO_LONGS.pack_into, repeat(records), places, queue_offsets, physical_offsets), maxlen=0)
+    deque(map(_LONG.pack_into, repeat(records), range(at, end, step), repeat(store_timestamp)), maxlen=0)
+
+
+def _stamp_batch(
     records: bytearray, starts: range, queue_offsets: Iterable[int], physical_offset: int, store_timestamp: int
 ) -> None:
     """Does the same for records of one size that have all in common between the offsets and the store timestamp."""

@@ -5,7 +5,7 @@ import itertools
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from kerolox.codes import ResponseCode
@@ -348,8 +348,15 @@ class Connection(Watched):
             if count:
                 self.frames_received += count
                 data = data[end:]
-        frames = self._reader.feed(data)
+        frames: Sequence[Frame] = self._reader.feed(data)
         self.frames_received += len(frames)
+        sift = self._routes.sift
+        if frames and sift is not None:
+            frames = sift(frames, self)
+        self.answer(frames)
+
+    def answer(self, frames: Iterable[Frame]) -> None:
+        """Answers requests, and wakes the calls that the other frames answer."""
         self._handle(iter(frames))
 
     def _handle(self, frames: Iterator[Frame]) -> None:

@@ -3,7 +3,7 @@
 import inspect
 import logging
 import typing
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
@@ -142,10 +142,13 @@ class Routes:
         self._shapes = Shapes()
         # Made when the first handler says that its answer can be given again.
         self.repeated: RepeatedQuestions | None = None
+        # Is offered all frames of a read first, and returns those it leaves to us.
+        self.sift: Callable[[Sequence[Frame], Connection], Sequence[Frame]] | None = None
         for processor in processors:
             self.include(processor)
 
     def include(self, processor: object) -> None:
+        self.sift = getattr(processor, "sift", self.sift)
         for _, method in inspect.getmembers(processor, callable):
             if marked := getattr(method, "handles", None):
                 request, lane, take = marked

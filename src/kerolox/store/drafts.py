@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from kerolox.message import even, names, sysflag
+from kerolox.message.alike import Varying
+from kerolox.message.alike import to_records as to_alike_records
 from kerolox.message.batch import PART_SIZE_MIN, is_short, to_records
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.peek import KEYS_MARK, TAGS_MARK, UNIQ_KEY_MARK
-from kerolox.message.plain import Found, PlainProperties
+from kerolox.message.plain import Found, PlainProperties, Traits
 from kerolox.message.properties import find, mark, outline, pick
 from kerolox.message.record import BODY_SIZE_MAX, Row, check_properties, encode, encode_runs
 from kerolox.message.tags import tags_code
@@ -107,6 +109,19 @@ class Drafts:
             first = end
         return drafts
 
+    def alike(self, first: Message, after_size: int, varying: Varying, traits: Traits, size_max: int) -> list[Draft]:
+        """The same of messages that are alike, of which this is the first (see `alike.to_records`)."""
+        records, starts = to_alike_records(first, after_size, varying)
+        count = max(size_max // starts.step, 1)
+        drafts = []
+        for at in range(0, len(starts), count):
+            part = starts[: len(starts[at : at + count])]
+            parts = _even_parts(part, list(varying.unique_keys[at : at + count]), traits)
+            queue_ids = varying.queue_ids[at : at + count]
+            data = records[starts[at] : starts[at] + part.stop]
+            drafts.append(Draft(first.topic, queue_ids[0], data, part, parts=parts, queue_ids=queue_ids))
+        return drafts
+
     def batch(self, shared: Message, body: bytes) -> Draft:
         """Returns a draft with a record for each part; all but body, flag and properties is of the `shared` message.
 
@@ -137,12 +152,7 @@ class Drafts:
         if made is None:
             return None
         records, starts, keys = made
-        traits = read[2]
-        key_starts: Sequence[int] = starts
-        if traits.tag:
-            keys = [key for unique_key in keys for key in (unique_key, tag_key(traits.tag))]
-            key_starts = [start for start in starts for _ in range(2)]
-        parts = Parts(keys, key_starts, [traits.tags_code] * len(starts))
+        parts = _even_parts(starts, keys, read[2])
         is_awaited = _is_awaited(shared.properties)
         return Draft(shared.topic, shared.queue_id, records, starts, True, is_awaited, parts=parts)
 
@@ -187,6 +197,15 @@ def _parts(starts: Sequence[int], found: Sequence[Found]) -> Parts:
             keys.append(unique_key)
             key_starts.append(start)
     return Parts(keys, key_starts, tags_codes)
+
+
+def _even_parts(starts: range, keys: list[bytes], traits: Traits) -> Parts:
+    """The same of records that have no keys but the unique ones."""
+    key_starts: Sequence[int] = starts
+    if traits.tag:
+        keys = [key for unique_key in keys for key in (unique_key, tag_key(traits.tag))]
+        key_starts = [start for start in starts for _ in range(2)]
+    return Parts(keys, key_starts, [traits.tags_code] * len(starts))
 
 
 def _is_awaited(properties: bytes) -> bool:

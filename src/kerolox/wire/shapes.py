@@ -15,8 +15,10 @@ from kerolox.wire.headers import messages as h
 
 # Code, language and version; opaque; flag and size of the remark; size of the fields.
 _FIXED = struct.Struct(">5si8si")
-_FIXED_SIZE = _FIXED.size
+FIXED_SIZE = _FIXED.size
 _FLAGS = struct.Struct(">ii")
+# Where the opaque begins and ends.
+OPAQUE_SPAN = (5, 9)
 _read_size = struct.Struct(">i").unpack_from
 _read_name_size = struct.Struct(">h").unpack_from
 
@@ -78,7 +80,7 @@ class Shapes:
     def read(self, header: bytes) -> Known | None:
         """Returns what a header says that is like one that was learnt; None if there was none."""
         for size in self._key_sizes:
-            for shape in self._shapes.get(header[_FIXED_SIZE : _FIXED_SIZE + size], ()):
+            for shape in self._shapes.get(header[FIXED_SIZE : FIXED_SIZE + size], ()):
                 known = _read(header, shape)
                 if known is not None:
                     return known
@@ -108,7 +110,7 @@ def _read(header: bytes, shape: _Shape) -> Known | None:
     if end < at:
         return None
     beginning, opaque, flags, fields_size, block, first, block_2, second, block_3, third = unpack(header)
-    if (beginning, flags, block, block_2, block_3) != constants or fields_size != end - _FIXED_SIZE:
+    if (beginning, flags, block, block_2, block_3) != constants or fields_size != end - FIXED_SIZE:
         return None
     if is_text_last:
         start, at = at, at + third
@@ -133,18 +135,14 @@ def _read(header: bytes, shape: _Shape) -> Known | None:
 def _shape(header: bytes, request: Request[Any], language: str | int | None, version: int) -> _Shape | None:
     """Returns what is to be remembered of a header; None if it is unusual, and nothing should be."""
     varying = _VARYING[type(request)]
-    beginning, _, flags, fields_size = _FIXED.unpack_from(header)
-    flag, remark_size = _FLAGS.unpack(flags)
-    if remark_size or fields_size != len(header) - _FIXED_SIZE:
+    beginning, _, flags, _ = _FIXED.unpack_from(header)
+    flag, _ = _FLAGS.unpack(flags)
+    fields = usual_fields(header, request)
+    if fields is None or not varying.keys() <= fields.keys():
         return None
-    fields = list(_fields(header))
-    names = {name for name, _, _ in fields}
-    usual = _UNDECLARED | set(request.__struct_encode_fields__)
-    if len(names) < len(fields) or not varying.keys() <= names <= usual:
-        return None
-    layout, constants, at = _FIXED.format, [beginning, flags], _FIXED_SIZE
+    layout, constants, at = _FIXED.format, [beginning, flags], FIXED_SIZE
     values: dict[str, int | str] = {}
-    for name, start, end in fields:
+    for name, (start, end) in fields.items():
         if name in varying:
             field, digits_max = varying[name]
             # Text comes last.
@@ -172,9 +170,23 @@ def _shape(header: bytes, request: Request[Any], language: str | int | None, ver
     )
 
 
+def usual_fields(header: bytes, request: Request[Any]) -> dict[str, tuple[int, int]] | None:
+    """Returns where the value of each field of a header that has been read begins and ends, by its name.
+
+    None if there is more than fields, one of them is there twice, or nobody knows what it is.
+    """
+    _, _, flags, fields_size = _FIXED.unpack_from(header)
+    if _FLAGS.unpack(flags)[1] or fields_size != len(header) - FIXED_SIZE:
+        return None
+    fields = list(_fields(header))
+    places = {name: (start, end) for name, start, end in fields}
+    is_usual = len(places) == len(fields) and places.keys() <= _UNDECLARED | set(request.__struct_encode_fields__)
+    return places if is_usual else None
+
+
 def _fields(header: bytes) -> Iterator[tuple[str, int, int]]:
     """Yields the name of each field of a header that has been read, and where its value begins and ends."""
-    at = _FIXED_SIZE
+    at = FIXED_SIZE
     while at < len(header):
         (name_size,) = _read_name_size(header, at)
         start = at + 2 + name_size + 4

@@ -4,6 +4,7 @@ from time import perf_counter
 from typing import Any, cast
 
 from kerolox.broker.admission import Admission, Sending, queue_of
+from kerolox.broker.alike_sends import AlikeSends
 from kerolox.broker.configuration import BrokerConfig
 from kerolox.broker.plain_sends import PlainSends
 from kerolox.broker.processors.batch import Batches
@@ -59,6 +60,7 @@ class SendProcessor:
         self._submit = storing.store.submit
         self._plain = PlainSends(config, topics, admission, storing, lane, statistics)
         self.take = self._plain.take
+        self.sift = AlikeSends(self._plain, storing).sift
         self._ids = ids
         # Messages on their way to the log, beside requests that have a task.
         self.lane = lane

@@ -25,7 +25,8 @@ class Draft(msgspec.Struct, gc=False):
     topic: str
     queue_id: int
     records: bytearray
-    # Where in `records` each of them begins; a range if they are of one size, and of one sender.
+    # Where in `records` each of them begins; a range if they are of one size, with hosts of the same kind. With no
+    # `queue_ids` they are those of a batch then.
     starts: Sequence[int] = (0,)
     # Records of some transaction types are in no queue, and take no offset of one.
     is_queued: bool = True
