@@ -1,10 +1,11 @@
 """Who is connected, and what consumers say of themselves."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from kerolox.client.sync import Message, Options, Producer, PushConsumer
+from kerolox.client.sync import Consumed, Message, Options, Producer, PushConsumer
 from tests.cli.admin.tools import ORDERS, SHOP, Tool
 
 
@@ -69,6 +70,21 @@ def test_what_all_consumers_say_goes_to_files(
     path = tmp_path / printed.splitlines()[1].split()[-1]
     assert path.read_text().startswith("#Consumer Properties#\n")
     assert printed.endswith("\n\nSame subscription in the same group of consumer\n\nRebalance OK\n")
+
+
+@pytest.mark.usefixtures("sent")
+def test_what_a_consumer_calls_itself_leads_to_no_other_file(
+    tool: Tool, options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = dataclasses.replace(options, client_ip=f"{tmp_path}/escaped")
+
+    with PushConsumer("hostile", lambda _: Consumed.SUCCESS, topics=ORDERS, options=named):
+        printed = tool("consumerStatus", "-g", "hostile")
+
+    (directory,) = tmp_path.iterdir()
+    (file,) = directory.iterdir()
+    assert printed.splitlines()[1].endswith(f" {file.relative_to(tmp_path)}")
 
 
 def test_a_consumer_that_is_not_there_says_nothing(tool: Tool, consumer: PushConsumer) -> None:

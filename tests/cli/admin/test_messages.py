@@ -33,6 +33,21 @@ def test_a_message_is_found_by_its_place_and_its_body_is_written(
     assert (bodies / sent[0]).read_bytes() == b"body 0"
 
 
+@pytest.mark.parametrize("kind", ["../escaped", "{tmp_path}/escaped", "..", "long" * 100])
+def test_an_id_that_a_producer_chose_leads_to_no_other_file(
+    tool: Tool, options: Options, bodies: Path, tmp_path: Path, kind: str
+) -> None:
+    with Producer("senders", options=options) as producer:
+        result = producer.send(Message("chosen", b"mine", message_id=kind.format(tmp_path=tmp_path)))
+
+    printed = tool("queryMsgById", "-i", result.offset_id)
+
+    (body,) = bodies.iterdir()
+    assert f"Message Body Path:   {body}\n" in printed
+    assert body.read_bytes() == b"mine"
+    assert list(tmp_path.iterdir()) == [bodies]
+
+
 def test_several_messages_are_found_at_once_also_for_machines(tool: Tool, places: list[str]) -> None:
     found = tool.json("queryMsgById", "-i", f"{places[0]},{places[1]}")
 

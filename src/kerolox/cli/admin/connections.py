@@ -10,6 +10,7 @@ from kerolox.cli.admin.declaring import Call, Flag, Parts, command, needed, swit
 from kerolox.cli.admin.errors import NotDone
 from kerolox.cli.admin.parts import Table, Text
 from kerolox.cli.admin.running import complaints, described
+from kerolox.cli.admin.shown import file_name
 from kerolox.wire.bodies.clients import ConsumerConnection
 from kerolox.wire.bodies.running import ConsumerRunningInfo
 
@@ -117,7 +118,7 @@ def _files(clients: ConsumerConnection, infos: dict[str, ConsumerRunningInfo], d
     """What each client says goes to a file in a directory that is named after the time, as with Java's tool."""
     rows: list[tuple[object, ...]] = []
     for number, client in enumerate(clients.connection_set, 1):
-        path = Path(directory) / client.client_id
+        path = Path(directory) / file_name(client.client_id)
         path.parent.mkdir(exist_ok=True)
         path.write_text(described(infos[client.client_id]))
         rows.append((number, client.client_id, java.version(client.version), str(path)))

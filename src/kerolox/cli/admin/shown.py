@@ -1,5 +1,6 @@
 """One message, as Java's tools show it."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from kerolox.client.messages import Received
 
 # Where Java's tools put bodies, too.
 BODY_DIRECTORY = Path("/tmp/rocketmq/msgbodys")  # noqa: S108
+
+# Bytes; file systems take 255 of them.
+_NAME_SIZE_MAX = 200
 
 
 def details(message: Received, body_path: Path, *, has_place: bool, extra: Mapping[str, str]) -> str:
@@ -38,9 +42,15 @@ def details(message: Received, body_path: Path, *, has_place: bool, extra: Mappi
 def write_body(message: Received, number: int = 0) -> Path:
     """Puts the body into a file that is named after the message, and returns its path."""
     BODY_DIRECTORY.mkdir(parents=True, exist_ok=True)
-    path = BODY_DIRECTORY / (message.message_id + (f"_{number}" if number else ""))
+    path = BODY_DIRECTORY / (file_name(message.message_id) + (f"_{number}" if number else ""))
     path.write_bytes(message.body)
     return path
+
+
+def file_name(given: str) -> str:
+    """Returns what a file may be called after a name that somebody else has chosen: it leads nowhere else."""
+    name = re.sub(r"[/\x00]", "_", given).encode(errors="replace")[:_NAME_SIZE_MAX].decode(errors="ignore")
+    return name if name.strip(".") else "_"
 
 
 def line(message: Received, min_offset: int, max_offset: int, body: str) -> str:
