@@ -1,5 +1,6 @@
 """How a message is printed."""
 
+import base64
 import json
 
 import pytest
@@ -42,4 +43,10 @@ def test_json_has_a_members_own_place_for_keys_and_tag() -> None:
     value = json.loads(as_json(MESSAGE))
 
     assert (value["keys"], value["tag"], value["properties"]) == (["a", "b"], "paid", {"colour": "blue"})
-    assert value["body"] == "�body"
+
+
+def test_json_has_a_body_that_is_no_text_byte_for_byte() -> None:
+    value = json.loads(as_json(MESSAGE))
+
+    assert "body" not in value
+    assert base64.b64decode(value["bodyBase64"]) == MESSAGE.body

@@ -1,5 +1,6 @@
 """`kerolox send`: what becomes a message."""
 
+import base64
 import json
 import socket
 from collections.abc import Iterator
@@ -98,10 +99,26 @@ def test_json_has_all_of_a_message(running: RunningCluster, admin: AdminClient, 
     assert message.properties["colour"] == "blue"
 
 
+def test_a_copy_has_every_byte_and_nothing_that_a_broker_noted(
+    running: RunningCluster, admin: AdminClient, topic: str
+) -> None:
+    noted = {"TIMER_DELAY_MS": "1000", "RETRY_TOPIC": "orders", "KEYS": "a", "colour": "blue"}
+    line = {"bodyBase64": base64.b64encode(b"\xff\0\n").decode(), "keys": ["a"], "properties": noted}
+
+    assert send(running, topic, "--json", typed=json.dumps(line) + "\n").exit_code == 0
+
+    (message,) = stored(admin, topic)
+    assert (message.body, message.keys, message.properties["colour"]) == (b"\xff\0\n", ["a"], "blue")
+    assert not {"TIMER_DELAY_MS", "RETRY_TOPIC"} & set(message.properties)
+
+
 @pytest.mark.parametrize(
     ("arguments", "typed", "told"),
     [
         (("--json",), "no json\n", "not a message in JSON"),
+        (("--json",), "{}\n", "it needs `body`, or `bodyBase64`"),
+        (("--json",), '{"body": "", "bodyBase64": "aGVsbG8="}\n', "it needs `body`, or `bodyBase64`"),
+        (("--json",), '{"bodyBase64": "?"}\n', "not a message in JSON"),
         (("-p", "colour"), "", "expected NAME=VALUE"),
         (("-b", "x", __file__), "", "give --body or FILES, not both"),
         (("/nowhere",), "", "/nowhere"),

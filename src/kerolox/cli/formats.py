@@ -1,5 +1,6 @@
 """How `kerolox consume` prints a message: by a format like kcat's, or as JSON."""
 
+import base64
 import re
 from collections.abc import Callable
 
@@ -54,7 +55,10 @@ def _bytes(value: object) -> bytes:
 
 
 def as_json(message: Received) -> bytes:
-    """Returns a message in a line; properties that are RocketMQ's own stand elsewhere in it."""
+    """Returns a message in a line, which `kerolox send --json` takes; a body that is no text is in Base64.
+
+    Properties that are RocketMQ's own stand elsewhere in it.
+    """
     value = {
         "topic": message.topic,
         "broker": message.queue.broker_name,
@@ -66,9 +70,16 @@ def as_json(message: Received) -> bytes:
         "keys": message.keys,
         "tag": message.tag,
         "properties": {name: value for name, value in message.properties.items() if name not in _OWN},
-        "body": message.body.decode("utf-8", "replace"),
+        **_body(message.body),
     }
     return msgspec.json.encode(value) + b"\n"
+
+
+def _body(body: bytes) -> dict[str, str]:
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"bodyBase64": base64.b64encode(body).decode()}
 
 
 _OWN = frozenset({"KEYS", "TAGS", "UNIQ_KEY", "WAIT", "CLUSTER", "MSG_REGION", "TRACE_ON", "MIN_OFFSET", "MAX_OFFSET"})

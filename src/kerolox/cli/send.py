@@ -14,6 +14,7 @@ from kerolox.cli.clients import connected, connecting_options, run
 from kerolox.client import Message, Producer
 from kerolox.client.options import Options
 from kerolox.errors import KeroloxError
+from kerolox.message import names
 from kerolox.wire.bodies.queues import MessageQueue
 
 _IN_FLIGHT_MAX = 256
@@ -24,10 +25,18 @@ _READ_SIZE = 1 << 16
 class Line(msgspec.Struct):
     """A message in JSON, as `kerolox consume --json` prints it; what else is there is passed over."""
 
-    body: str
+    body: str | None = None
+    body_base64: bytes | None = msgspec.field(name="bodyBase64", default=None)
     keys: list[str] = []
     tag: str | None = None
     properties: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if (self.body is None) == (self.body_base64 is None):
+            raise ValueError("it needs `body`, or `bodyBase64` for what is no text")
+
+    def data(self) -> bytes:
+        return self.body_base64 or (self.body or "").encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +56,10 @@ class Draft:
         keys, tag, properties, body = self.keys, self.tag, dict(self.properties), data
         if self.is_json:
             line = _parsed(data)
-            body = line.body.encode()
-            keys, tag, properties = (*keys, *line.keys), line.tag or tag, {**line.properties, **properties}
+            body = line.data()
+            # What brokers and consumers noted on a message is not true of its copy.
+            users = {name: value for name, value in line.properties.items() if name not in names.RESERVED}
+            keys, tag, properties = (*keys, *line.keys), line.tag or tag, {**users, **properties}
         elif self.key_delimiter is not None:
             key, delimiter, rest = data.partition(self.key_delimiter.encode())
             if delimiter:
@@ -75,7 +86,7 @@ def _parsed(data: bytes) -> Line:
 @click.option("--order-by", help="Messages with the same go to the same queue, one after the other.")
 @click.option("--delay", "delay_seconds", type=click.FloatRange(min=0), help="Seconds until they are delivered.")
 @click.option("-g", "--group", default="kerolox_send", show_default=True, help="The group of the producer.")
-@click.option("--json", "is_json", is_flag=True, help="Lines are JSON: body, keys, tag, properties.")
+@click.option("--json", "is_json", is_flag=True, help="Lines are JSON: body (or bodyBase64), keys, tag, properties.")
 @click.option("-v", "--verbose", is_flag=True, help="Print where each message came to lie.")
 @connecting_options
 def send(
