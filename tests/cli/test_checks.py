@@ -70,10 +70,14 @@ def test_ports_are_free_or_somebodys() -> None:
 
 @pytest.mark.parametrize(("free", "level"), [(90, Level.OK), (20, Level.WARNING), (5, Level.FAILURE)])
 def test_the_disk_of_this_machine_is_told(free: int, level: Level) -> None:
-    found = checks.local_disk(Path("/data"), 100 * 10**9, free * 10**9)
+    found = checks.local_disk(Path("/data"), (100 - free) * 10**9, free * 10**9)
 
     assert found.level is level
     assert found.what == f"the disk of /data ({free}.0 GB free) is {100 - free}% full"
+
+
+def test_what_is_kept_for_the_administrator_of_a_disk_does_not_count() -> None:
+    assert checks.local_disk(Path("/data"), used=30 * 10**9, free=60 * 10**9).what.endswith(" is 33% full")
 
 
 def test_brokers_need_masters() -> None:

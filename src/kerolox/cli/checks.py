@@ -130,9 +130,12 @@ def disk(broker: BrokerStatus) -> Finding | None:
     return _disk(f"the disk of broker {broker.name}", ratio)
 
 
-def local_disk(folder: Path, total: int, free: int) -> Finding:
-    """Whether there is room where `kerolox up` keeps its data."""
-    return _disk(f"the disk of {folder} ({free / 1e9:.1f} GB free)", 1 - free / total if total else 1.0)
+def local_disk(folder: Path, used: int, free: int) -> Finding:
+    """Whether there is room where `kerolox up` keeps its data, as a broker would count it.
+
+    What a file system keeps for its administrator is neither used nor free.
+    """
+    return _disk(f"the disk of {folder} ({free / 1e9:.1f} GB free)", used / (used + free) if used + free else 0.0)
 
 
 def _disk(whose: str, ratio: float) -> Finding:

@@ -104,7 +104,7 @@ def _local_disk(folder: Path) -> Finding:
     # It is made with the first start.
     there = next(it for it in (folder, *folder.parents) if it.exists())
     usage = shutil.disk_usage(there)
-    return checks.local_disk(folder, usage.total, usage.free)
+    return checks.local_disk(folder, usage.used, usage.free)
 
 
 def _maps() -> int | None:
