@@ -1,6 +1,9 @@
 """`kerolox` alone: its list of commands, and what shells complete."""
 
+import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -8,6 +11,7 @@ from click.testing import CliRunner
 
 from kerolox.cli.admin.tool import mqadmin
 from kerolox.cli.app import main
+from kerolox.local.children import our_command
 
 
 def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
@@ -31,6 +35,22 @@ def test_no_help_is_cut_on_a_narrow_terminal(path: tuple[str, ...], monkeypatch:
     assert "…" not in asked.stdout
     assert "..." not in asked.stdout.partition("Commands:")[2]
     assert [line for line in asked.stdout.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+@pytest.mark.parametrize("arguments", [("--version",), ("status",), ("doctor", "-n", "127.0.0.1:1")])
+def test_what_cannot_be_printed_is_told_in_a_sentence(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            our_command(*arguments),
+            env=os.environ | {"KEROLOX_HOME": str(tmp_path)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (ended.returncode, ended.stderr) == (1, "Error: No space left on device\n")
 
 
 @pytest.mark.parametrize(

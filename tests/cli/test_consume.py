@@ -75,6 +75,13 @@ def test_an_onlooker_reads_without_end_until_it_has_enough(running: RunningClust
     assert admin.offsets.committed("TOOLS_CONSUMER", QUEUE) is None
 
 
+def test_a_time_that_no_calendar_has_is_refused(running: RunningCluster) -> None:
+    result = consume(running, TOPIC, "-g", "billing", "--from", "99999999999999999")
+
+    assert result.exit_code == 2
+    assert "--from 99999999999999999 is a time that no calendar has" in result.stderr
+
+
 def test_a_group_goes_on_where_it_was(running: RunningCluster, admin: AdminClient) -> None:
     admin.groups.create("billing")
 

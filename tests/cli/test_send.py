@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from click.testing import CliRunner, Result
 from kerolox.admin.sync import AdminClient
 from kerolox.cli.app import main
 from kerolox.client.messages import Received
+from kerolox.local.children import our_command
 from kerolox.testing.plugin import RunningCluster
 from tests.cli.ups import kerolox
 
@@ -131,6 +134,28 @@ def test_what_cannot_be_sent_is_told(
 
     assert result.exit_code == 2
     assert told in result.stderr
+
+
+def test_who_reads_no_further_ends_it_without_a_word(running: RunningCluster, topic: str) -> None:
+    source, target = os.pipe()
+    os.close(source)
+    command = our_command("send", topic, "-v", "-b", "x", "-n", running.namesrv_addr)
+
+    ended = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True, check=False)
+
+    os.close(target)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_where_there_is_nothing_to_read_that_is_told(running: RunningCluster) -> None:
+    command = our_command("send", "orders", "-n", running.namesrv_addr)
+
+    ended = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (
+        2,
+        "Error: there is no standard input to read: give --body, or FILES",
+    )
 
 
 def test_a_topic_that_is_no_name_is_told_in_a_sentence(running: RunningCluster) -> None:

@@ -1,10 +1,12 @@
 """`kerolox`: one command, with a subcommand for each thing it can be."""
 
 import importlib
+from typing import Any
 
 import click
 
 import kerolox
+from kerolox.errors import reason
 
 
 class LazyGroup(click.Group):
@@ -22,6 +24,14 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(self._modules[cmd_name]), cmd_name)
         return command
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """What the system refuses is one sentence; who closed a pipe has read enough, which click knows itself."""
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:
+            click.echo(f"Error: {reason(error)}", err=True)
+            raise SystemExit(1) from None
 
 
 @click.group(

@@ -11,6 +11,7 @@ import click
 from kerolox.admin import AdminClient
 from kerolox.cli import formats
 from kerolox.cli.admin.connecting import client as admin_client
+from kerolox.cli.admin.errors import Misused
 from kerolox.cli.admin.times import parse_millis
 from kerolox.cli.clients import connected, connecting_options, run
 from kerolox.client import ConsumeFrom, PullConsumer
@@ -143,7 +144,7 @@ async def _as_member(
         # Who waits for a topic that is not there waits long.
         await admin.topics.route(topic)
     begin = {"first": ConsumeFrom.FIRST_OFFSET, "last": ConsumeFrom.LAST_OFFSET}.get(start, ConsumeFrom.TIMESTAMP)
-    moment = None if millis is None else datetime.fromtimestamp(millis / 1000)
+    moment = None if millis is None else _moment(millis)
     consumer = PullConsumer(
         group, topics={topic: expression}, options=options, consume_from=begin, consume_timestamp=moment
     )
@@ -156,3 +157,10 @@ async def _as_member(
             elif is_ending:
                 return
             left = None if left is None else left - len(messages)
+
+
+def _moment(millis: int) -> datetime:
+    try:
+        return datetime.fromtimestamp(millis / 1000)
+    except (ValueError, OverflowError, OSError):
+        raise Misused(f"--from {millis} is a time that no calendar has") from None

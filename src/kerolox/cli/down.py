@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from kerolox.cli.admin.times import Seconds
 from kerolox.errors import ConfigurationError
 from kerolox.local.folder import Folder, UpState, default_folder
 
@@ -20,7 +21,7 @@ _data = click.option("--data", type=Path, help="Folder that it was started with.
 
 @click.command(short_help="Stop the cluster that `kerolox up` started.")
 @_data
-@click.option("--timeout", "timeout_seconds", type=click.FloatRange(min=0), default=60, show_default=True)
+@click.option("--timeout", "timeout_seconds", type=Seconds(min=0), default=60, show_default=True)
 def down(data: Path | None, timeout_seconds: float) -> None:
     """Stop the cluster that `kerolox up` started, and wait until it has ended.
 

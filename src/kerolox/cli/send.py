@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
+from kerolox.cli.admin.times import Seconds
 from kerolox.cli.clients import connected, connecting_options, run
 from kerolox.client import Message, Producer
 from kerolox.client.options import Options
@@ -84,7 +85,7 @@ def _parsed(data: bytes) -> Line:
 @click.option("-t", "--tag", help="The tag of the messages.")
 @click.option("-p", "--property", "properties", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
 @click.option("--order-by", help="Messages with the same go to the same queue, one after the other.")
-@click.option("--delay", "delay_seconds", type=click.FloatRange(min=0), help="Seconds until they are delivered.")
+@click.option("--delay", "delay_seconds", type=Seconds(min=0), help="Seconds until they are delivered.")
 @click.option("-g", "--group", default="kerolox_send", show_default=True, help="The group of the producer.")
 @click.option("--json", "is_json", is_flag=True, help="Lines are JSON: body (or bodyBase64), keys, tag, properties.")
 @click.option("-v", "--verbose", is_flag=True, help="Print where each message came to lie.")
@@ -164,7 +165,7 @@ async def _send(
         if sent:
             click.echo(f"{sent} {_messages(sent)} had been sent to {draft.topic}", err=True)
         raise error from error.__cause__
-    except* click.UsageError as errors:
+    except* (click.UsageError, OSError) as errors:
         raise _first(errors) from None
     taken = options.clock.monotonic() - begun
     click.echo(f"sent {sent} {_messages(sent)} to {draft.topic} in {taken:.2f} s", err=True)
@@ -188,6 +189,8 @@ async def _read(files: tuple[Path, ...], *, has_lines: bool) -> AsyncIterator[by
     # What is typed, or comes through a pipe, is lines in any case.
     for file in files or (_TYPED,):
         if file == _TYPED:
+            if sys.stdin is None:
+                raise click.UsageError("there is no standard input to read: give --body, or FILES")
             async for line in _lines(sys.stdin.buffer):
                 yield line
             continue
