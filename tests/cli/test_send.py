@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -145,6 +146,29 @@ def test_who_reads_no_further_ends_it_without_a_word(running: RunningCluster, to
 
     os.close(target)
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("ending", ["Ctrl-C", "error"])
+def test_who_types_nothing_more_does_not_hold_up_the_end(running: RunningCluster, topic: str, ending: str) -> None:
+    namesrv_addr = running.namesrv_addr if ending == "Ctrl-C" else "127.0.0.1:1"
+    command = our_command("send", topic, "-v", "-n", namesrv_addr)
+    pipe = subprocess.PIPE
+
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write("one\n")
+        process.stdin.flush()
+        if ending == "Ctrl-C":
+            assert process.stdout.readline().endswith(" SEND_OK\n")
+            process.send_signal(signal.SIGINT)
+
+        assert process.wait(30) == (130 if ending == "Ctrl-C" else 1)
+        told = process.stderr.read()
+
+    assert told == "" if ending == "Ctrl-C" else "connection refused" in told
+    assert "Fatal" not in told
 
 
 def test_where_there_is_nothing_to_read_that_is_told(running: RunningCluster) -> None:

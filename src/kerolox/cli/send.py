@@ -5,13 +5,14 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 import msgspec
 
 from kerolox.cli.admin.times import Seconds
 from kerolox.cli.clients import connected, connecting_options, run
+from kerolox.cli.typed import lines as lines_of
 from kerolox.client import Message, Producer
 from kerolox.client.options import Options
 from kerolox.errors import KeroloxError
@@ -20,7 +21,6 @@ from kerolox.wire.bodies.queues import MessageQueue
 
 _IN_FLIGHT_MAX = 256
 _TYPED = Path("-")
-_READ_SIZE = 1 << 16
 
 
 class Line(msgspec.Struct):
@@ -191,25 +191,12 @@ async def _read(files: tuple[Path, ...], *, has_lines: bool) -> AsyncIterator[by
         if file == _TYPED:
             if sys.stdin is None:
                 raise click.UsageError("there is no standard input to read: give --body, or FILES")
-            async for line in _lines(sys.stdin.buffer):
+            async for line in lines_of(sys.stdin.buffer):
                 yield line
             continue
         if not has_lines:
             yield await asyncio.to_thread(file.read_bytes)
             continue
         with file.open("rb") as stream:
-            async for line in _lines(stream):
+            async for line in lines_of(stream):
                 yield line
-
-
-async def _lines(stream: BinaryIO) -> AsyncIterator[bytes]:
-    """Yields lines as they come, without their ends; what is typed is sent when it is."""
-    read = getattr(stream, "read1", stream.read)
-    rest = b""
-    while chunk := await asyncio.to_thread(read, _READ_SIZE):
-        *lines, rest = (rest + chunk).split(b"\n")
-        # A message has a body: an empty line is none.
-        for line in filter(None, lines):
-            yield line
-    if rest:
-        yield rest
