@@ -45,6 +45,27 @@ def test_up_names_its_own_flag_where_nobody_can_listen(tmp_path: Path, bind: str
 
 
 @pytest.mark.parametrize("how", [(), ("--brokers", "1")])
+def test_a_store_that_cannot_be_opened_is_told_with_one_remedy(tmp_path: Path, how: tuple[str, ...]) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "broker-a").touch()
+
+    result = kerolox(tmp_path, "up", "--no-dashboard", "--data", str(tmp_path / "data"), *FREE_PORTS, *how)
+
+    assert result.stderr.splitlines()[-1].count("--data") == 1
+
+
+@pytest.mark.parametrize("part", ["conf", "logs"])
+def test_a_folder_in_which_nothing_can_be_written_is_told_with_the_flag(tmp_path: Path, part: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / part).touch()
+
+    result = kerolox(tmp_path, "up", "--no-dashboard", "--data", str(tmp_path / "data"), *FREE_PORTS)
+
+    assert "File exists" in result.stderr
+    assert result.stderr.splitlines()[-1].endswith(" with --data")
+
+
+@pytest.mark.parametrize("how", [(), ("--brokers", "1")])
 def test_up_names_the_flag_for_others(tmp_path: Path, how: tuple[str, ...]) -> None:
     result = kerolox(tmp_path, "up", "--no-dashboard", *FREE_PORTS, "--bind", "0.0.0.0", *how)
 

@@ -189,6 +189,35 @@ def test_a_broker_that_is_to_keep_people_out_is_told_not_to_be_had(tmp_path: Pat
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("how", [(), ("--brokers", "1")])
+def test_who_starts_fewer_brokers_is_told_whose_messages_are_not_served(tmp_path: Path, how: tuple[str, ...]) -> None:
+    log = tmp_path / "kerolox" / "up" / "broker-c" / "commitlog"
+    log.mkdir(parents=True)
+    with running(tmp_path, "--no-dashboard", *how) as (_, said):
+        assert said[0].startswith("Kerolox is ready")
+    (log / f"{0:020}").touch()
+
+    with running(tmp_path, "--no-dashboard", *how) as (_, said):
+        assert said[0].endswith("messages of broker-c are not served: `kerolox up --brokers 3` does")
+
+
+@pytest.mark.parametrize(("how", "file"), [((), "broker-a"), (("--brokers", "1"), "namesrv")])
+def test_log_lines_are_as_the_files_of_settings_say(tmp_path: Path, how: tuple[str, ...], file: str) -> None:
+    folder = tmp_path / "kerolox" / "up"
+    (folder / "conf").mkdir(parents=True)
+    (folder / "conf" / f"{file}.conf").write_text("logFormat=json\nlogFileSizeMax=4096\nlogFilesMax=2\n")
+    # As much as a file may have.
+    (folder / "logs").mkdir()
+    (folder / "logs" / "up.log").write_text("x" * 4096)
+
+    with running(tmp_path, "--no-dashboard", *how) as (process, _):
+        process.terminate()
+        process.communicate(timeout=60)
+
+    assert (folder / "logs" / "up.log.1").read_text() == "x" * 4096
+    assert (folder / "logs" / "up.log").read_text().startswith('{"time":"')
+
+
 def test_log_lines_may_be_json(tmp_path: Path) -> None:
     with running(tmp_path, "--no-dashboard", "--log-format", "json") as (process, _):
         process.terminate()

@@ -42,7 +42,7 @@ def test_another_process_is_seen_to_have_it_until_it_ends(tmp_path: Path) -> Non
         process.stdout.readline()
 
         assert folder.holder() == process.pid
-        with pytest.raises(ConfigurationError, match=rf"process {process.pid}\): stop it with `kerolox down`"):
+        with pytest.raises(ConfigurationError, match=rf"process {process.pid}\): stop it with `kerolox down --data "):
             folder.taken().__enter__()
         process.kill()
         process.communicate(timeout=60)
@@ -50,6 +50,15 @@ def test_another_process_is_seen_to_have_it_until_it_ends(tmp_path: Path) -> Non
     assert folder.holder() is None
     with folder.taken():
         assert folder.path.is_dir()
+
+
+def test_commands_are_told_of_a_folder_in_words_that_a_shell_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEROLOX_HOME", str(tmp_path))
+
+    assert Folder(tmp_path / "up").flag == ""
+    assert Folder(tmp_path / "my data").flag == f" --data '{tmp_path}/my data'"
 
 
 def test_this_process_takes_it_once(tmp_path: Path) -> None:

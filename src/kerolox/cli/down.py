@@ -68,7 +68,7 @@ def status(data: Path | None, is_json: bool) -> None:
             told["pid"] = pid
         click.echo(msgspec.json.encode(told).decode())
     elif pid is None:
-        click.echo(f"Nothing runs from {folder.path}. Start it with `kerolox up`.")
+        click.echo(f"Nothing runs from {folder.path}. Start it with `kerolox up{folder.flag}`.")
     elif state is None:
         click.echo(f"Process {pid} is starting or ending.")
     else:

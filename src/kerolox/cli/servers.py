@@ -82,7 +82,7 @@ def with_remedy(error: BaseException) -> str:
     if isinstance(error, OSError):
         return reason(error)
     told = str(error)
-    if " could not be opened: " in told and isinstance(cause, OSError):
+    if " could not be opened: " in told and isinstance(cause, OSError) and "; give " not in told:
         return f"{told}; give a directory that can be written with --store (storePathRootDir)"
     if "cannot listen on" not in told or "; give " in told:
         return told

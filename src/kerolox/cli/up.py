@@ -1,5 +1,6 @@
 """`kerolox up`: a whole cluster on this machine, with one command."""
 
+import errno
 import os
 import subprocess
 import threading
@@ -10,25 +11,25 @@ from typing import Any
 import click
 
 from kerolox.cli.servers import NotStarted, ended, on_signals, started, until_told, with_remedy
-from kerolox.errors import ConfigurationError
+from kerolox.errors import ConfigurationError, reason
 from kerolox.local.children import our_command
 from kerolox.local.folder import Folder, UpState, default_folder
-from kerolox.local.up import Up, UpOptions
+from kerolox.local.up import BROKERS_MAX, Up, UpOptions, log_options
 from kerolox.runtime import server_loop
 from kerolox.runtime.extras import installing
-from kerolox.runtime.logs import LogFormat, LogOptions, logging_as
+from kerolox.runtime.logs import LogFormat, logging_as
 from kerolox.runtime.memory import settle
 from kerolox.store.errors import StoreError
 
 _BEGAN = time.monotonic()
-_BROKERS_MAX = 64
 _DETACHED_SECONDS_MAX = 180.0
 _READY = "Kerolox is ready"
+_NOT_WRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR}
 
 
 @click.command(short_help="Run a whole cluster on this machine.")
 @click.option("--data", type=Path, help="Folder of all data, settings and logs.  [default: ~/.kerolox/up]")
-@click.option("--brokers", type=click.IntRange(1, _BROKERS_MAX), help="So many, each in a process of its own.")
+@click.option("--brokers", type=click.IntRange(1, BROKERS_MAX), help="So many, each in a process of its own.")
 @click.option("--namesrv-port", type=click.IntRange(0, 65535), default=9876, show_default=True, help="0: a free one.")
 @click.option("--broker-port", type=click.IntRange(0, 65535), default=10911, show_default=True, help="0: a free one.")
 @click.option("--dashboard-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: a free one.")
@@ -37,7 +38,9 @@ _READY = "Kerolox is ready"
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: for others, too.")
 @click.option("--advertise", default="127.0.0.1", show_default=True, help="IP address at which clients reach it.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Tell Prometheus at this port; 0: a free one.")
-@click.option("--log-format", type=click.Choice([kind.value for kind in LogFormat]), default="text", show_default=True)
+@click.option(
+    "--log-format", type=click.Choice([kind.value for kind in LogFormat]), help="Of log lines.  [default: text]"
+)
 @click.option("-d", "--detach", is_flag=True, help="Return when it is ready, and leave it running.")
 @click.option("--detached", is_flag=True, hidden=True)
 def up(
@@ -51,7 +54,7 @@ def up(
     bind: str,
     advertise: str,
     metrics_port: int | None,
-    log_format: str,
+    log_format: str | None,
     detach: bool,
     detached: bool,
 ) -> None:
@@ -69,17 +72,17 @@ def up(
         users_file=users,
         brokers=brokers,
         metrics_port=metrics_port,
-        log_format=LogFormat(log_format),
+        log_format=None if log_format is None else LogFormat(log_format),
     )
     if detach:
         _detach(options)
         return
     folder = Folder(options.data)
     try:
-        with folder.taken(), logging_as(LogOptions(name="up", directory=folder.logs, format=options.log_format)):
+        with folder.taken(), logging_as(log_options(options)):
             server_loop.run(_run(options, is_detached=detached))
     except (ConfigurationError, StoreError, OSError) as error:
-        raise ended(error, _with_remedy(error)) from error
+        raise ended(error, _with_remedy(error, folder)) from error
 
 
 async def _run(options: UpOptions, *, is_detached: bool) -> None:
@@ -106,8 +109,7 @@ def _say_ready(state: UpState, options: UpOptions, *, is_detached: bool) -> None
         lines.append(("Dashboard", state.dashboard or f"not installed: {installing('dashboard')}"))
     lines += [("Metrics", url) for url in state.metrics_urls]
     lines.append(("Data", state.data))
-    where = "" if options.data == default_folder() else f" --data {state.data}"
-    lines.append(("Stop it", f"kerolox down{where}" + ("" if is_detached else ", or Ctrl-C")))
+    lines.append(("Stop it", f"kerolox down{Folder(options.data).flag}" + ("" if is_detached else ", or Ctrl-C")))
     click.echo(f"{_READY} after {state.ready_seconds:.2f} s (process {state.pid}).")
     for what, told in lines:
         click.echo(f"  {what:<16} {told}")
@@ -122,9 +124,13 @@ def _since_spawned() -> float:
         return time.monotonic() - _BEGAN
 
 
-def _with_remedy(error: Exception) -> str:
+def _with_remedy(error: Exception, folder: Folder) -> str:
     """A part that can be run alone has keys and flags of its own; here they are others."""
+    if isinstance(error, OSError) and error.errno in _NOT_WRITTEN:
+        return f"folder {folder.path} cannot be used: {reason(error)}; name another with --data"
     told = with_remedy(error)
+    if told.startswith("log file "):
+        return f"{told}; name another folder with --data"
     for key, flag in (("bindAddress=", "--bind "), ("brokerIP1=", "--advertise "), ("brokerIP1", "--advertise")):
         told = told.replace(key, flag)
     what, _, _ = told.partition("; give another")
@@ -170,7 +176,7 @@ def _arguments(options: UpOptions) -> list[str]:
         "--bind": options.host,
         "--advertise": options.advertised,
         "--metrics-port": options.metrics_port,
-        "--log-format": options.log_format.value,
+        "--log-format": options.log_format and options.log_format.value,
     }
     arguments = [str(part) for pair in given.items() if pair[1] is not None for part in pair]
     return arguments if options.dashboard_port is not None else [*arguments, "--no-dashboard"]

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shlex
 import struct
 import sys
 from collections.abc import Iterator
@@ -66,6 +67,12 @@ class Folder:
         self.path = path.expanduser().absolute()
 
     @property
+    def flag(self) -> str:
+        """What a command is to be given to mean this folder, ready for a shell; nothing where it would anyway."""
+        is_default = self.path == Folder(default_folder()).path
+        return "" if is_default else f" --data {shlex.quote(str(self.path))}"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
@@ -85,7 +92,7 @@ class Folder:
         except StoreLocked as error:
             raise ConfigurationError(
                 f"{self.path} is used by another `kerolox up` (process {self.holder() or os.getpid()}): "
-                "stop it with `kerolox down`, or name another folder with --data"
+                f"stop it with `kerolox down{self.flag}`, or name another folder with --data"
             ) from error
         except OSError as error:
             raise ConfigurationError(

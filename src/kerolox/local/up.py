@@ -2,9 +2,10 @@
 
 import importlib
 import importlib.util
+import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,20 @@ from kerolox.local.children import BrokerProcess, BrokerProcesses, our_command
 from kerolox.local.cluster import Cluster, broker_name
 from kerolox.local.folder import BrokerState, Folder, UpState
 from kerolox.namesrv import NamesrvConfig
+from kerolox.remoting.configuration import ListenerConfig
 from kerolox.remoting.http import MetricsListener
 from kerolox.runtime import properties
 from kerolox.runtime.clock import Clock, SystemClock
-from kerolox.runtime.logs import LogFormat
+from kerolox.runtime.logs import LogFormat, LogOptions
 from kerolox.runtime.service import Late, Service, Supervisor
+
+log = logging.getLogger(__name__)
 
 _DASHBOARD = "kerolox.dashboard.server"
 _DASHBOARD_NEEDS = (_DASHBOARD, "jinja2", "starlette", "uvicorn")
 # A broker takes the port two below its own and the one above; brokers are this far from each other.
 _PORTS_APART = 10
+BROKERS_MAX = 64
 # What a broker's file says when it is made. The original reserves 1 GiB at a time for the log and 400 MB for keys,
 # which is much for a machine on which somebody tries something out.
 _BROKER_FILE = """\
@@ -51,7 +56,8 @@ class UpOptions:
     users_file: Path | None = None
     brokers: int | None = None
     metrics_port: int | None = None
-    log_format: LogFormat = LogFormat.TEXT
+    # What the files of settings say, if nothing.
+    log_format: LogFormat | None = None
 
 
 class Up:
@@ -92,6 +98,7 @@ class Up:
         options = self._options
         is_embedded = options.brokers is None
         names = [broker_name(number) for number in range(options.brokers or 1)]
+        self._warn_of_others(len(names))
         embedded = [self._settings(names[0])] if is_embedded else []
         self._cluster = Cluster(self._name_server(), embedded)
         services: list[Service] = [Late(lambda: _ClusterService(self._cluster), then=lambda _: self._started())]
@@ -102,6 +109,14 @@ class Up:
         if options.dashboard_port is not None and has_dashboard():
             services.append(Late(self._dashboard, then=self._has_dashboard, is_needed=False))
         return services
+
+    def _warn_of_others(self, count: int) -> None:
+        """Says so where messages are kept of brokers that were here before, and are not to run this time."""
+        numbers = range(count, BROKERS_MAX)
+        others = [number for number in numbers if _has_messages(self.folder.path / broker_name(number))]
+        if others:
+            names = ", ".join(map(broker_name, others))
+            log.warning("messages of %s are not served: `kerolox up --brokers %d` does", names, others[-1] + 1)
 
     def _started(self) -> None:
         self.state.namesrv = self._reached(self._cluster.name_server.address)
@@ -146,8 +161,9 @@ class Up:
             "--port": port,
             "--store": self.folder.path / name,
             "--log-dir": self.folder.logs / name,
-            "--log-format": options.log_format.value,
         }
+        if options.log_format is not None:
+            arguments["--log-format"] = options.log_format.value
         if options.metrics_port is not None:
             arguments["--metrics-port"] = options.metrics_port + 1 + number if options.metrics_port else 0
         given = [str(part) for pair in arguments.items() for part in pair]
@@ -205,6 +221,20 @@ class Up:
             self.folder.tell(self.state)
 
 
+def log_options(options: UpOptions) -> LogOptions:
+    """Returns where log lines of this process go; `conf` has how many there are, and how long they are kept.
+
+    It is the broker's file that says so where the broker is in this process, else the NameServer's.
+    """
+    folder = Folder(options.data)
+    file = folder.path / "conf" / f"{broker_name(0) if options.brokers is None else 'namesrv'}.conf"
+    config = ListenerConfig()
+    if file.exists():
+        config.update(_read(file))
+    found = replace(config.log_options("up"), directory=folder.logs)
+    return found if options.log_format is None else replace(found, format=options.log_format)
+
+
 def has_dashboard() -> bool:
     """Whether the extra `dashboard` is installed."""
     try:
@@ -225,6 +255,11 @@ class _ClusterService(Service):
 
     async def close(self) -> None:
         await self._cluster.__aexit__()
+
+
+def _has_messages(store: Path) -> bool:
+    commit_log = store / "commitlog"
+    return commit_log.is_dir() and any(commit_log.iterdir())
 
 
 def _read(file: Path) -> dict[str, str]:
