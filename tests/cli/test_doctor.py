@@ -49,6 +49,30 @@ def test_without_anybody_there_it_says_what_to_start() -> None:
     assert "-> start one (kerolox up)" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("variables", "has_colours"),
+    [({"NO_COLOR": "1", "TERM": "xterm"}, False), ({"TERM": "dumb"}, False), ({"TERM": "xterm", "NO_COLOR": ""}, True)],
+)
+def test_colours_are_for_terminals_that_are_to_have_them(
+    running: RunningCluster, variables: dict[str, str], has_colours: bool
+) -> None:
+    asked = CliRunner().invoke(main, ["doctor", "-n", running.namesrv_addr], color=True, env=variables)
+
+    assert asked.stdout.startswith("\x1b[32mok" if has_colours else "ok ")
+
+
+def test_a_folder_that_cannot_be_used_is_one_of_the_findings(
+    running: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEROLOX_HOME", "/" + "x" * 300)
+
+    told = doctor("-n", running.namesrv_addr)
+
+    assert told.exit_code == 1
+    assert "/up cannot be used: File name too long" in told.stdout
+    assert told.stdout.splitlines()[-1].startswith("1 failed, ")
+
+
 def test_without_anybody_there_it_tells_of_ports_and_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEROLOX_HOME", str(tmp_path / "home"))
 

@@ -138,6 +138,12 @@ def local_disk(folder: Path, used: int, free: int) -> Finding:
     return _disk(f"the disk of {folder} ({free / 1e9:.1f} GB free)", used / (used + free) if used + free else 0.0)
 
 
+def no_folder(folder: Path, error: OSError) -> Finding:
+    """That `kerolox up` could not keep its data where it would."""
+    remedy = "give `kerolox up` another folder with --data, or all commands one with KEROLOX_HOME"
+    return Finding(Level.FAILURE, f"folder {folder} cannot be used: {error.strerror or error}", remedy)
+
+
 def _disk(whose: str, ratio: float) -> Finding:
     what = f"{whose} is {ratio:.0%} full"
     if ratio >= DISK_FAILURE:

@@ -13,6 +13,7 @@ import msgspec
 from kerolox.admin import AdminClient
 from kerolox.admin.agreement import View, alone, views
 from kerolox.cli import checks, ports
+from kerolox.cli.admin.screen import has_colours
 from kerolox.cli.checks import Finding, Level
 from kerolox.cli.clients import connected, connecting_options, run
 from kerolox.client.options import Options
@@ -44,7 +45,8 @@ async def _examine(options: Options, is_json: bool) -> None:
             value = {"level": finding.level.value, "what": finding.what, "remedy": finding.remedy or None}
             click.echo(msgspec.json.encode(value))
         else:
-            click.echo(click.style(f"{finding.level.value:<8}", fg=_COLOURS[finding.level]) + finding.what)
+            level = f"{finding.level.value:<8}"
+            click.echo((click.style(level, fg=_COLOURS[finding.level]) if has_colours() else level) + finding.what)
             if finding.remedy:
                 click.echo(f"{'':<8}-> {finding.remedy}")
     if not is_json:
@@ -101,9 +103,12 @@ def _client(options: Options) -> AdminClient:
 
 
 def _local_disk(folder: Path) -> Finding:
-    # It is made with the first start.
-    there = next(it for it in (folder, *folder.parents) if it.exists())
-    usage = shutil.disk_usage(there)
+    try:
+        # It is made with the first start.
+        there = next(it for it in (folder, *folder.parents) if it.exists())
+        usage = shutil.disk_usage(there)
+    except OSError as error:
+        return checks.no_folder(folder, error)
     return checks.local_disk(folder, usage.used, usage.free)
 
 

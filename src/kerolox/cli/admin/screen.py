@@ -1,5 +1,6 @@
 """Prints what commands yield: Java's text in a pipe, tables and colours on a terminal, JSON for machines."""
 
+import os
 import sys
 from enum import Enum
 from typing import Any
@@ -26,6 +27,15 @@ def form(*, is_json: bool) -> Form:
     return Form.TERMINAL if sys.stdout.isatty() else Form.PLAIN
 
 
+def has_colours() -> bool:
+    """Whether a terminal takes more than letters, and whoever sits at it wants to see it."""
+    return not os.environ.get("NO_COLOR") and not is_dumb()
+
+
+def is_dumb() -> bool:
+    return os.environ.get("TERM", "").lower() in ("dumb", "unknown")
+
+
 class Screen:
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -42,7 +52,7 @@ class Screen:
 
     def clear(self) -> None:
         """Makes room for the next look at the same thing."""
-        if self._form is Form.TERMINAL:
+        if self._form is Form.TERMINAL and not is_dumb():
             click.clear()
 
     def end(self) -> None:
@@ -69,7 +79,7 @@ class Screen:
         rows = [[_cell(value) for value in row] for row in table.rows]
         widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
         if sum(widths) + _GAP * (len(widths) - 1) > console.width:
-            self._print(_blocks(columns, rows, has_colours=not console.no_color and not console.is_dumb_terminal))
+            self._print(_blocks(columns, rows, has_colours=has_colours()))
             return
         drawn = Drawn(
             box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0)
