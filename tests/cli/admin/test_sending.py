@@ -48,6 +48,12 @@ def test_messages_are_sent_to_each_queue_in_turn_and_timed(tool: Tool) -> None:
     assert printed.splitlines()[-1].startswith("Avg RT: ")
 
 
+@pytest.mark.parametrize("size", ["0", "-1", "99999999999999999999"])
+def test_a_size_that_no_message_has_is_refused(tool: Tool, size: str) -> None:
+    for command in (("checkMsgSendRT", "-t", ORDERS), ("sendMsgStatus", "-b", "broker-a"), ("clusterRT",)):
+        assert f"ize {size}: a message has 1 to 4194304 bytes" in tool.run(*command, "-s", size).stderr
+
+
 def test_a_cluster_is_timed_until_somebody_has_enough(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def stop(seconds: float) -> Any:
         raise OSError(f"asked to wait for {seconds} s")

@@ -12,6 +12,7 @@ from kerolox.cli.admin.parts import Cell, Table, Text
 from kerolox.cli.admin.topics import TOPIC
 from kerolox.client import Message, Producer, SendHook, Tracing
 from kerolox.errors import KeroloxError
+from kerolox.message.record import BODY_SIZE_MAX
 from kerolox.wire.bodies.queues import MessageQueue
 
 _AMOUNT = Flag("a", "amount", "message amount | default 100")
@@ -65,10 +66,17 @@ async def send_msg_status(call: Call) -> Parts:
         await producer.send(Message(topic, _hello(16)))
         for _ in range(call.number("count", 50)):
             begin = call.admin.options.clock.monotonic()
-            result = await producer.send(Message(topic, _hello(call.number("messageSize", 128))))
+            result = await producer.send(Message(topic, _hello(_size(call, "messageSize"))))
             taken = _millis_since(call, begin)
             value = {"rt": taken, "msgId": result.message_id, "offsetMsgId": result.offset_id}
             yield Text(f"rt={taken}ms, SendResult={java.send_result(result)}\n", value)
+
+
+def _size(call: Call, name: str) -> int:
+    size = call.number(name, 128)
+    if not 0 < size <= BODY_SIZE_MAX:
+        raise Misused(f"--{name} {size}: a message has 1 to {BODY_SIZE_MAX} bytes")
+    return size
 
 
 def _hello(size: int) -> bytes:
@@ -82,7 +90,7 @@ def _millis_since(call: Call, begin: float) -> int:
 @command("checkMsgSendRT", "check message send response time", TOPIC, _AMOUNT, _SIZE)
 async def check_msg_send_rt(call: Call) -> Parts:
     topic, amount = call["topic"], call.number("amount", 100)
-    message = Message(topic, b"a" * call.number("size", 128))
+    message = Message(topic, b"a" * _size(call, "size"))
     rows: list[tuple[object, ...]] = []
     times: list[int] = []
     async with _producer(call) as producer:
@@ -144,7 +152,7 @@ async def cluster_rt(call: Call) -> Parts:
 
 
 async def _tried(call: Call, producer: Producer, broker: str) -> tuple[float, int, int]:
-    message = Message(broker, b"a" * call.number("size", 128))
+    message = Message(broker, b"a" * _size(call, "size"))
     times: list[int] = []
     sent = 0
     for _ in range(call.number("amount", 100)):
