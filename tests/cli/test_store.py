@@ -1,12 +1,15 @@
 """`kerolox store`: what it prints, and how it ends."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from kerolox.cli.store import _line
+from kerolox.message.message import Message
 from tests.store.checking.test_check import COUNT, make_store
 
 
@@ -63,3 +66,31 @@ def test_what_is_no_store_is_refused_in_one_sentence(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "has 99 bytes, expected 100" in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+
+
+def test_a_directory_with_nothing_of_a_store_is_not_told_to_be_whole(root: Path) -> None:
+    above = run("check", str(root.parent))
+    (root.parent / "empty").mkdir()
+    empty = run("dump", str(root.parent / "empty"))
+
+    assert (above.returncode, above.stdout) == (1, "")
+    assert above.stderr == f"Error: {root.parent} is no store: it has no commitlog; look in {root}\n"
+    assert (empty.returncode, empty.stderr) == (1, f"Error: {root.parent / 'empty'} is no store: it has no commitlog\n")
+
+
+def test_who_reads_no_further_ends_it_without_a_word(root: Path) -> None:
+    source, target = os.pipe()
+    os.close(source)
+    command = [sys.executable, "-c", "from kerolox.cli.app import main; main()", "store", "dump", str(root)]
+
+    ended = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+
+    os.close(target)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_a_record_of_a_year_that_no_calendar_has_is_printed_with_the_number() -> None:
+    """The time in a record has no checksum, and damage makes it any number."""
+    printed = _line(Message("orders", b"body", b"", store_timestamp=(1 << 63) - 1), "none")
+
+    assert printed.split()[2] == str((1 << 63) - 1)

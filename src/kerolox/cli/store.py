@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from kerolox.errors import ConfigurationError
+from kerolox.errors import ConfigurationError, reason
 from kerolox.message.compression import decompress
 from kerolox.message.errors import CompressionError
 from kerolox.message.message import Message
@@ -50,7 +50,7 @@ def check_command(directory: Path, config_file: Path | None, is_json: bool) -> N
         with click.progressbar(length=1000, label="reading the store", file=sys.stderr) as bar:
             report = check(config, lambda done, total: bar.update(done * 1000 // max(total, 1) - bar.pos))
     except (StoreError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(_why(error)) from error
     if is_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2))
     else:
@@ -109,12 +109,27 @@ def dump_command(
     try:
         for message in islice(dump(_configuration(directory, config_file), wanted), limit):
             click.echo(_json(message, body) if is_json else _line(message, body))
+    except BrokenPipeError:
+        # Whoever read has read enough.
+        raise
     except (StoreError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(_why(error)) from error
+
+
+def _why(error: StoreError | OSError) -> str:
+    return reason(error) if isinstance(error, OSError) else str(error)
+
+
+def _time(millis: int) -> str:
+    """Returns the number itself where damage has made it a time that no calendar has."""
+    try:
+        return datetime.fromtimestamp(millis / 1000).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return str(millis)
 
 
 def _line(message: Message, body: str) -> str:
-    time = datetime.fromtimestamp(message.store_timestamp / 1000).isoformat(timespec="milliseconds")
+    time = _time(message.store_timestamp)
     keys = " ".join(key for key in (message.get("UNIQ_KEY"), message.get("KEYS")) if key)
     where = f"{message.topic}/{message.queue_id}/{message.queue_offset}"
     shown = "" if body == "none" else f" {_body(message, body)!r}"
@@ -151,6 +166,8 @@ def _body(message: Message, body: str) -> str:
 
 def _configuration(directory: Path, file: Path | None) -> StoreConfig:
     """Returns the settings a store must have been written with: its broker's, or what its files tell."""
+    if file is None:
+        _refuse_other_directory(directory)
     config = found_settings(directory)
     if file is not None:
         try:
@@ -160,3 +177,16 @@ def _configuration(directory: Path, file: Path | None) -> StoreConfig:
             raise click.ClickException(f"configuration file {file} cannot be read: {why}") from error
         config.store_path_root_dir = directory
     return config
+
+
+def _refuse_other_directory(directory: Path) -> None:
+    """ClickException if nothing of a store is there: whoever named the wrong directory is not told that it is whole."""
+    if _has_store(directory):
+        return
+    within = sorted(str(each) for each in directory.iterdir() if each.is_dir() and _has_store(each))
+    hint = f"; look in {' or '.join(within[:3])}" if within else ""
+    raise click.ClickException(f"{directory} is no store: it has no commitlog{hint}")
+
+
+def _has_store(directory: Path) -> bool:
+    return any((directory / part).is_dir() for part in ("commitlog", "consumequeue", "index"))
