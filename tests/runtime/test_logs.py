@@ -53,6 +53,22 @@ def test_json_has_an_object_to_a_line_and_tracebacks_in_it(tmp_path: Path) -> No
     assert second["exception"].endswith("ValueError: seven")
 
 
+def test_what_others_call_themselves_makes_no_lines_of_its_own(tmp_path: Path) -> None:
+    with logging_as(LogOptions(name="broker", directory=tmp_path)):
+        log.info("producer %s", "x\n2026-01-31 12:00:00,000 ERROR kerolox.store: \x1b[31mall is lost\x85\r\tend")
+        try:
+            raise ValueError("seven")
+        except ValueError:
+            log.exception("failed")
+
+    first, second, *traceback = (tmp_path / "broker.log").read_text().splitlines()
+    assert first.endswith(
+        r"producer x\x0a2026-01-31 12:00:00,000 ERROR kerolox.store: \x1b[31mall is lost\x85\x0d" + "\tend"
+    )
+    assert second.endswith(" failed")
+    assert traceback[-1] == "ValueError: seven"
+
+
 def test_files_are_as_large_and_as_many_as_allowed(tmp_path: Path) -> None:
     with logging_as(LogOptions(name="broker", directory=tmp_path, file_size_max=4096, files_max=3)):
         for number in range(1000):
@@ -134,6 +150,16 @@ def test_lines_that_could_not_be_written_are_told_when_that_is_possible_again(
 
     assert full.lines == ["c", "2 log lines were left out: they came too fast, or could not be written"]
     assert capsys.readouterr().err == ""
+
+
+def test_a_traceback_that_is_no_text_is_an_object_all_the_same(tmp_path: Path) -> None:
+    with logging_as(LogOptions(name="up", directory=tmp_path, format=LogFormat.JSON)):
+        try:
+            raise ValueError("caf\udce9")
+        except ValueError:
+            log.exception("failed")
+
+    assert json.loads((tmp_path / "up.log").read_text())["exception"].endswith(r"caf\udce9")
 
 
 @pytest.mark.parametrize("form", list(LogFormat))

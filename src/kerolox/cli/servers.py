@@ -15,7 +15,7 @@ import click
 
 from kerolox.errors import ConfigurationError, reason
 from kerolox.runtime import properties
-from kerolox.runtime.logs import LogFormat
+from kerolox.runtime.logs import LogFormat, TextFormatter
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,7 +49,9 @@ class OriginalCommand(click.Command):
 
 def log_to_stderr() -> None:
     """For commands that run something, and have no settings of where log lines go."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    terminal = logging.StreamHandler()
+    terminal.setFormatter(TextFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[terminal])
 
 
 def logging_options(function: F) -> F:

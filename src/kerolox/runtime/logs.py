@@ -18,6 +18,8 @@ import msgspec
 from kerolox.errors import ConfigurationError
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# What moves a terminal, or ends a line.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\t"}
 # So many lines wait for a slow disk, or for a terminal that nobody reads; what comes then is counted and left out.
 _WAITING_MAX = 10_000
 # A process that is to end does not wait longer for its last lines to be written.
@@ -89,8 +91,19 @@ def _handlers(options: LogOptions) -> list[logging.Handler]:
         except OSError as error:
             raise ConfigurationError(f"log file {file} cannot be written: {error.strerror or error}") from error
     for handler in handlers:
-        handler.setFormatter(JsonFormatter() if options.format is LogFormat.JSON else logging.Formatter(_TEXT))
+        handler.setFormatter(JsonFormatter() if options.format is LogFormat.JSON else TextFormatter())
     return handlers
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people: what others call themselves may hold the end of one, and what follows would look like ours."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        record.message = record.message.translate(_CONTROLS)
+        return super().formatMessage(record)
 
 
 class JsonFormatter(logging.Formatter):
@@ -101,11 +114,15 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage().encode("utf-8", "backslashreplace").decode(),
+            "message": _encodable(record.getMessage()),
         }
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = _encodable(self.formatException(record.exc_info))
         return msgspec.json.encode(line).decode()
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class WaitingHandler(logging.Handler):
