@@ -16,10 +16,9 @@ from typing import Any
 import msgspec
 
 from kerolox.errors import ConfigurationError
+from kerolox.runtime.printable import in_a_line
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# What moves a terminal, or ends a line.
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\t"}
 # So many lines wait for a slow disk, or for a terminal that nobody reads; what comes then is counted and left out.
 _WAITING_MAX = 10_000
 # A process that is to end does not wait longer for its last lines to be written.
@@ -102,7 +101,7 @@ class TextFormatter(logging.Formatter):
         super().__init__(_TEXT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        record.message = record.message.translate(_CONTROLS)
+        record.message = in_a_line(record.message)
         return super().formatMessage(record)
 
 

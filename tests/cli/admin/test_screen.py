@@ -90,3 +90,23 @@ def test_the_form_is_chosen_by_what_the_output_is(monkeypatch: pytest.MonkeyPatc
     assert form(is_json=False) is Form.PLAIN
     monkeypatch.setattr(screen.sys.stdout, "isatty", lambda: True, raising=False)
     assert form(is_json=False) is Form.TERMINAL
+
+
+@pytest.mark.parametrize("columns", ["100", "4"])
+def test_what_others_have_written_does_not_move_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("kerolox.cli.admin.screen.click.echo", lambda text, nl: print(text, end=""))
+    written = "\x1b]0;title\x07"
+    table = Table("%s", ("#Name",), [(written,)])
+
+    for part in (Text(written + "\n"), table):
+        Screen(Form.TERMINAL).show(part)
+    told = capsys.readouterr().out
+    Screen(Form.PLAIN).show(table)
+
+    assert told.count(r"\x1b]0;title\x07") == 2
+    assert "\x1b]" not in told
+    assert written in capsys.readouterr().out

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from kerolox.cli.admin.parts import Cell, Table, Text
+from kerolox.runtime.printable import in_a_line, in_lines
 
 # What is between two columns.
 _GAP = 2
@@ -48,7 +49,9 @@ class Screen:
         elif self._form is Form.TERMINAL and isinstance(part, Table):
             self._draw(part)
         else:
-            self._print(part.text())
+            # What others have written must not move the terminal of who looks at it; a pipe gets it as it is.
+            text = part.text()
+            self._print(in_lines(text) if self._form is Form.TERMINAL else text)
 
     def clear(self) -> None:
         """Makes room for the next look at the same thing."""
@@ -76,7 +79,7 @@ class Screen:
         self.end()
         console = Console()
         columns = [column.lstrip("#") for column in table.columns]
-        rows = [[_cell(value) for value in row] for row in table.rows]
+        rows = [[in_a_line(_cell(value)) for value in row] for row in table.rows]
         widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
         if sum(widths) + _GAP * (len(widths) - 1) > console.width:
             self._print(_blocks(columns, rows, has_colours=has_colours()))
