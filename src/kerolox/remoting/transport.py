@@ -116,7 +116,10 @@ class SocketTransport(asyncio.Transport):
                 except OSError as error:
                     self._fail(error)
             if size < sum(map(len, pieces)):
-                self._keep(b"".join(pieces), size)
+                for piece in pieces:
+                    if size < len(piece):
+                        self._keep(piece, size)
+                    size = max(size - len(piece), 0)
 
     def _fail(self, error: OSError) -> None:
         if not isinstance(error, BlockingIOError | InterruptedError):

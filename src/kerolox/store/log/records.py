@@ -1,7 +1,10 @@
 """The records of the commit log, by where they lie."""
 
+import functools
 import struct
 from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,6 +34,14 @@ _REST_SIZE_MAX = PROPERTIES_SIZE_MAX + 1024
 _VIEW_MAX = 64 * 1024 * 1024
 
 Run = bytes | memoryview
+
+
+class Stretch(NamedTuple):
+    """Records that lie side by side: where they begin and end, and how many there are."""
+
+    start: int
+    end: int
+    records: int
 
 
 class Gathered(msgspec.Struct):
@@ -167,6 +178,44 @@ class Records:
             return [view[at : at + size]]
         return [view[start - base : start - base + size] for start, size in zip(starts, sizes, strict=True)]
 
+    def gather_stretches(self, stretches: Sequence[Stretch]) -> list[Run] | None:
+        """Returns these parts of the log, which are in its order; None if some may not hold the records they should."""
+        first, end = stretches[0].start, stretches[-1].end
+        if self.damages or first < self._log.first_offset:
+            return None
+        # What is mapped was appended by this process, which has made the entries from the same records.
+        runs = [run for stretch in stretches if (run := self.run(stretch.start, stretch.end)) is not None]
+        if len(runs) == len(stretches):
+            return runs
+        if end > min(self.end_offset, self._log.next_file(first)):
+            return None
+        view, base = self._brought(stretches)
+        if view is None:
+            size = sum(stretch.end - stretch.start for stretch in stretches)
+            if end - first > min(2 * size, _VIEW_MAX):
+                return None
+            view, base = memoryview(self.read(first, end - first)), first
+        runs = [view[start - base : end - base] for start, end, _ in stretches]
+        return runs if all(map(_are_side_by_side, runs, stretches)) else None
+
+    def _brought(self, stretches: Sequence[Stretch]) -> tuple[memoryview | None, int]:
+        """Returns the file in which they lie, if they were brought to memory; None if they are to be read."""
+        first, end = stretches[0].start, stretches[-1].end
+        if self._segments is None or end - first >= _VIEW_MAX:
+            return None, 0
+        if sum(end - start for start, end, _ in stretches) <= AT_ONCE_SIZE_MAX:
+            return None, 0
+        view: memoryview | None = None
+        missing: list[Span] = []
+        for start, end, _ in stretches:
+            try:
+                view = self._segments.view_at_once(start, end - start)
+            except NotInMemory as error:
+                missing += error.spans
+        if missing:
+            raise NotInMemory(missing)
+        return view, self._segments.start_of(first)
+
     def _old_view(self, starts: Sequence[int], sizes: Sequence[int], size: int) -> tuple[memoryview | None, int, int]:
         """Returns the same as `_view` for older records, which are compared with their entries; None if they differ."""
         first, end = starts[0], starts[-1] + sizes[-1]
@@ -292,6 +341,31 @@ def _are_records(view: memoryview, base: int, starts: Sequence[int], sizes: Sequ
     except struct.error:
         return False
     return heads == [(size, MAGIC_V1, start) for start, size in zip(starts, sizes, strict=True)]
+
+
+def _are_side_by_side(run: Run, stretch: Stretch) -> bool:
+    """Whether a stretch of the log holds as many usual records as it should, each of which says that it lies there."""
+    start, end, count = stretch
+    size, rest = divmod(end - start, count)
+    if not rest and size >= _HEAD_SIZE:
+        # Most often they are of one size.
+        even = list(zip(repeat(size, count), repeat(MAGIC_V1, count), range(start, end, size), strict=True))
+        if list(_heads_of_size(size).iter_unpack(run)) == even:
+            return True
+    at = 0
+    for _ in range(count):
+        if at + _HEAD_SIZE > len(run):
+            return False
+        size, magic, said_offset = _unpack_head(run, at)
+        if magic != MAGIC_V1 or said_offset != start + at or size < _HEAD_SIZE:
+            return False
+        at += size
+    return at == len(run)
+
+
+@functools.lru_cache(maxsize=256)
+def _heads_of_size(size: int) -> struct.Struct:
+    return struct.Struct(f"{_HEAD.format}{size - _HEAD_SIZE}x")
 
 
 def cut_records(run: Run) -> list[bytes]:

@@ -12,9 +12,10 @@ import msgspec
 
 from kerolox.store.configuration import StoreConfig
 from kerolox.store.errors import StoreError
-from kerolox.store.log.records import Gathered, Records, Run, cut_records
+from kerolox.store.log.records import Gathered, Records, Run, Stretch, cut_records
 from kerolox.store.queue.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from kerolox.store.queue.queue_ext import ADDRESS_MAX, ExtUnit, valid_tags_code
+from kerolox.store.queue.stretches import side_by_side, stretches
 
 # What any pull may carry, whatever it asks for.
 PULL_SIZE_MAX = 128 * 1024 * 1024
@@ -205,13 +206,15 @@ def _pull_plain(
         data = b"".join(_blocks(queue, queue_offset, count, count))
     if 1 < count <= _FEW and len(data) == count * ENTRY_SIZE:
         # Most often they lie side by side, and of those in between no more is wanted than how long they are.
-        fields = _side_by_side(count).unpack(data)
+        fields = side_by_side(count).unpack(data)
         first, last = fields[0], fields[-2]
         end, size = last + fields[-1], sum(fields) - first - last
         if end - first == size and 0 < size <= bytes_max and first >= on_disk_before:
             run = records.run(first, end)
             if run is not None:
                 return Got(GetStatus.FOUND, queue_offset + count, low, high, [run], count, size, False, last)
+    if len(data) > _FEW * ENTRY_SIZE and (found := stretches(data, bytes_max)) is not None:
+        return _pull_stretches(records, queue_offset, low, high, *found, on_disk_before)
     starts, sizes = _columns(data)
     size = sum(sizes)
     if size > bytes_max:
@@ -227,6 +230,25 @@ def _pull_plain(
     return Got(GetStatus.FOUND, queue_offset + count, low, high, runs, count, size, False, starts[-1])
 
 
+def _pull_stretches(
+    records: Records,
+    queue_offset: int,
+    low: int,
+    high: int,
+    found: list[Stretch],
+    last: int,
+    on_disk_before: int,
+) -> Got | None:
+    """The same for those who ask for thousands, most of which lie side by side."""
+    if not found or found[0].start < on_disk_before:
+        return None
+    runs = records.gather_stretches(found)
+    if runs is None:
+        return None
+    count, size = sum(stretch.records for stretch in found), sum(map(len, runs))
+    return Got(GetStatus.FOUND, queue_offset + count, low, high, runs, count, size, False, last)
+
+
 def _columns(data: bytes) -> tuple[Sequence[int], Sequence[int]]:
     """Returns where the records of entries begin, and how long they are."""
     count = len(data) // ENTRY_SIZE
@@ -235,12 +257,6 @@ def _columns(data: bytes) -> tuple[Sequence[int], Sequence[int]]:
         return [entry[0] for entry in entries], [entry[1] for entry in entries]
     fields = _few(count).unpack(data)
     return fields[::2], fields[1::2]
-
-
-@functools.cache
-def _side_by_side(count: int) -> struct.Struct:
-    """Returns what unpacks so many entries, two at least: the sizes of all, and where the first and last begin."""
-    return struct.Struct(">qi8x" + "8xi8x" * (count - 2) + "qi8x")
 
 
 @functools.cache
