@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kerolox.errors import ConfigurationError
-from kerolox.spark.store_ranges import LogRange, Period, StoreFiles, ranges
+from kerolox.spark.store_ranges import LogRange, Period, StoreFiles, range_size, ranges
 from kerolox.store.checking.dump import dump
 from kerolox.store.errors import StoreDamaged
 from tests.store.disks import SimulatedDisk
@@ -66,6 +66,35 @@ def test_ranges_are_all_of_the_log_and_begin_with_records(disk: SimulatedDisk, s
         assert [place.start for place in found] == list(range(0, max(offsets) + 1, SEGMENT_SIZE))
     else:
         assert len(found) > max(offsets) // SEGMENT_SIZE + 1
+
+
+@pytest.mark.parametrize("left", ["a", "b"])
+def test_what_only_some_queues_know_is_read_too(disk: SimulatedDisk, left: str) -> None:
+    offsets = places(disk)
+    remove_queues(disk, except_of=left)
+
+    assert covered(planned(disk, size=1000), dict.fromkeys(offsets, 0)) == offsets
+
+
+def test_an_entry_of_a_record_that_is_not_there_is_not_gone_by(disk: SimulatedDisk) -> None:
+    offsets = places(disk)
+    queue = QUEUES / "a" / "0"
+    (*_, last) = disk.names(queue)
+    # Of the first entry that is not written the record would lie far behind the others.
+    content = disk.content(queue / last)
+    at = next(at for at in range(0, len(content), 20) if not any(content[at : at + 20]))
+    disk.overwrite(queue / last, at, struct.pack(">qiq", offsets[-1] + 1000, 300, 0))
+
+    assert covered(planned(disk, size=1000), dict.fromkeys(offsets, 0)) == offsets
+
+
+def test_each_core_has_a_range_if_that_is_worth_it_and_none_is_huge() -> None:
+    mib = 1024 * 1024
+
+    assert range_size(600 * mib, 2) == 300 * mib
+    assert range_size(40 * mib, 8) == 32 * mib
+    assert range_size(10_000 * mib, 2) == 512 * mib
+    assert range_size(10_000 * mib, 2, has_period=True) == 128 * mib
 
 
 def test_a_directory_of_the_log_alone_is_enough(disk: SimulatedDisk) -> None:
@@ -154,8 +183,10 @@ def covered(found: list[LogRange], offsets: dict[int, int]) -> list[int]:
     return sorted(offset for offset in offsets if any(place.start <= offset < place.end for place in found))
 
 
-def remove_queues(disk: SimulatedDisk) -> None:
+def remove_queues(disk: SimulatedDisk, *, except_of: str = "") -> None:
     for topic in disk.names(QUEUES):
+        if topic == except_of:
+            continue
         for queue in disk.names(QUEUES / topic):
             for name in disk.names(QUEUES / topic / queue):
                 disk.remove(QUEUES / topic / queue / name)

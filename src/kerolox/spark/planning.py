@@ -1,5 +1,6 @@
 """How much of what is there to read, and who reads which part of it: pure functions."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -51,6 +52,11 @@ def shares_of_bytes(available: Mapping[K, int], sizes: Mapping[K, float], limit:
     if passed_over:
         shares[passed_over[turn % len(passed_over)]] = 1
     return {key: count for key, count in shares.items() if count}
+
+
+def parallelism() -> int:
+    """Returns how many tasks are taken to run at the same time: as many as this machine has cores."""
+    return max(2, os.cpu_count() or 2)
 
 
 def partitions_of(

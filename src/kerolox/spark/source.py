@@ -1,6 +1,5 @@
 """`format("rocketmq")`: topics as tables, for batches and for streams."""
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from kerolox.spark.edges import all_of, check_all_there, queues_of, resolved
 from kerolox.spark.given import Given
 from kerolox.spark.offsets import QueueRange, range_of
 from kerolox.spark.options import ReadOptions, read_options
-from kerolox.spark.planning import partitions_of
+from kerolox.spark.planning import parallelism, partitions_of
 from kerolox.spark.pushing import Narrowing, narrowing_of
 from kerolox.spark.schema import columns
 from kerolox.spark.sink import Writes
@@ -94,7 +93,7 @@ def partitioned(cluster: Cluster, options: ReadOptions, ranges: Sequence[QueueRa
     """Returns partitions, about as many as this machine has cores unless more were asked for."""
     parts = partitions_of(
         ranges,
-        parallelism=max(2, os.cpu_count() or 2),
+        parallelism=parallelism(),
         partitions_min=options.partitions_min,
         records_per_partition_max=options.records_per_partition_max,
     )

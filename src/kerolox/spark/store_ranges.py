@@ -1,6 +1,7 @@
 """Which ranges of a commit log to read, each from the beginning of a record on."""
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,8 +19,11 @@ from kerolox.store.log.scan import Scan
 from kerolox.store.log.segments import NAME_DIGITS, OpenFiles, Segments
 from kerolox.store.queue.consume_queue import ENTRY, ENTRY_SIZE
 
-# As large as Spark cuts other files.
-RANGE_SIZE: Final = 128 * 1024 * 1024
+# Each core gets a range, if it is worth a task; and none is so large that to begin it again would cost much.
+_RANGE_SIZE_MIN: Final = 32 * 1024 * 1024
+_RANGE_SIZE_MAX: Final = 512 * 1024 * 1024
+# As large as Spark cuts other files. Those that a period does not touch are left out, so that small ones pay.
+_RANGE_SIZE_OF_PERIOD: Final = 128 * 1024 * 1024
 
 # Size, magic and physical offset.
 _HEAD = struct.Struct(">II20xq")
@@ -32,6 +36,7 @@ _OPEN_FILES_MAX: Final = 16
 # So much is looked at in one step.
 _CHUNK_SIZE: Final = 4 * 1024 * 1024
 _ROWS_MAX: Final = 65_536
+_ZEROS_SIZE: Final = 512 * 1024
 # The fullest queues have a record in almost every range, so that few of them need to be asked.
 _QUEUES_ASKED_MAX: Final = 16
 # A clock may be set back a little, and then store times are not in the order of the log.
@@ -117,18 +122,27 @@ class StoreFiles:
 
 
 def ranges(
-    files: StoreFiles, period: Period | None = None, *, size: int = RANGE_SIZE, is_unflushed_read: bool = False
+    files: StoreFiles,
+    period: Period | None = None,
+    *,
+    size: int | None = None,
+    parallelism: int = 1,
+    is_unflushed_read: bool = False,
 ) -> list[LogRange]:
     """Returns the ranges to be read for a period, in the order of the log; all of them below its durable end.
 
     What was written since by a broker at work is not in them, so that whoever reads them again finds the same.
+    If their size is not said it is such that there are about as many as can be read at the same time.
     """
+    log, queues = files.log, files.queues()
+    starts = [start for start in log.starts if any(log.read(start, 8))]
+    if not starts:
+        return []
+    end = _end(log, queues, starts, None if is_unflushed_read else files.durable_millis())
+    if size is None:
+        size = range_size(end - starts[0], parallelism, has_period=period is not None)
+    edges = _Edges(log, queues, size, end).all(starts)
     period = period or Period()
-    log = files.log
-    edges = _Edges(files, size).all()
-    millis = None if is_unflushed_read else files.durable_millis()
-    end = _end(log, edges, millis)
-    edges = [edge for edge in edges if edge < end]
     times = {edge: _store_millis(log, edge) for edge in edges}
     found = []
     for index, start in enumerate(edges):
@@ -142,31 +156,38 @@ def ranges(
     return found
 
 
+def range_size(log_size: int, parallelism: int, *, has_period: bool = False) -> int:
+    """Returns how large ranges of a log should be."""
+    size_max = _RANGE_SIZE_OF_PERIOD if has_period else _RANGE_SIZE_MAX
+    return max(_RANGE_SIZE_MIN, min(-(-log_size // parallelism), size_max))
+
+
 class _Edges:
     """Finds where ranges may begin: at each file, and in it at records that are far enough from each other."""
 
-    def __init__(self, files: StoreFiles, size: int) -> None:
-        self._log = files.log
+    def __init__(self, log: Segments, queues: list[Segments], size: int, end: int) -> None:
+        self._log = log
+        self._queues = queues
         self._size = size
-        self._queues = files.queues() if size < files.log.segment_size else []
+        self._end = end
 
-    def all(self) -> list[int]:
+    def all(self, starts: list[int]) -> list[int]:
         edges: list[int] = []
-        for start in self._log.starts:
-            if any(self._log.read(start, 8)):
+        for start in starts:
+            if start < self._end:
                 edges.append(start)
                 edges += self._within(start)
         return edges
 
     def _within(self, start: int) -> list[int]:
-        targets = range(start + self._size, start + self._log.segment_size - self._size // 2, self._size)
+        stop = min(start + self._log.segment_size, self._end)
         found: list[int] = []
         last = start
-        for target in targets:
+        for target in range(start + self._size, stop - self._size // 2, self._size):
             edge = self._by_queues(target, target + self._size // 2)
             if edge is None:
                 edge = walked(self._log, last, target)
-            if edge is None:
+            if edge is None or edge >= self._end:
                 break
             found.append(edge)
             last = edge
@@ -207,7 +228,8 @@ def _records_from(log: Segments, offset: int) -> _Run:
     view = log.view(offset)
     base = offset if view is None else log.start_of(offset)
     data = log.read(offset, _CHUNK_SIZE) if view is None else view
-    starts, end = walk(data, offset - base, len(data), _ROWS_MAX)
+    # Not all at once: who looks where nothing was written yet makes pages of it, which then seem to be data.
+    starts, end = walk(data, offset - base, min(offset - base + _CHUNK_SIZE, len(data)), _ROWS_MAX)
     if not len(starts):
         return _run_of_one(log, offset)
     heads = everywhere(data, HEADS[0].itemsize)[starts].view(HEADS[0])
@@ -240,18 +262,26 @@ def _head_in(data: bytes | memoryview, at: int, offset: int) -> int | None:
 
 def _entry_from(queue: Segments, target: int) -> int | None:
     """Returns the physical offset of the first entry of a queue that is not less than `target`."""
+    number = _first_where(queue, lambda offset: offset >= target)
+    return _entry_at(queue, number) if number < queue.end_offset // ENTRY_SIZE else None
+
+
+def _first_where(queue: Segments, holds: Callable[[int], bool]) -> int:
+    """Returns the number of the first entry of whose physical offset that holds, as of those after it; or of none."""
     low, high = queue.first_offset // ENTRY_SIZE, queue.end_offset // ENTRY_SIZE
-    last = high
     while low < high:
         middle = (low + high) // 2
-        offset, size, _ = ENTRY.unpack(queue.read(middle * ENTRY_SIZE, ENTRY_SIZE))
-        if size > 0 and offset < target:
-            low = middle + 1
-        else:
+        offset = _entry_at(queue, middle)
+        if offset is None or holds(offset):
             high = middle
-    if low == last:
-        return None
-    offset, size, _ = ENTRY.unpack(queue.read(low * ENTRY_SIZE, ENTRY_SIZE))
+        else:
+            low = middle + 1
+    return low
+
+
+def _entry_at(queue: Segments, number: int) -> int | None:
+    """Returns the physical offset of an entry; None if it was never written."""
+    offset, size, _ = ENTRY.unpack(queue.read(number * ENTRY_SIZE, ENTRY_SIZE))
     return int(offset) if size > 0 else None
 
 
@@ -267,26 +297,45 @@ def _millis_in(data: bytes | memoryview, at: int) -> int:
     return millis
 
 
-def _end(log: Segments, edges: list[int], durable_millis: int | None) -> int:
+def _end(log: Segments, queues: list[Segments], starts: list[int], durable_millis: int | None) -> int:
     """Returns where the last record ends; with a time, where the last ends that was stored by then."""
-    if not edges:
-        return log.first_offset
-    known = edges
-    if durable_millis is not None:
-        known = [edge for edge in edges if (_store_millis(log, edge) or 0) <= durable_millis] or edges[:1]
-    offset = known[-1]
+
+    def is_later(offset: int) -> bool:
+        return durable_millis is not None and (_store_millis(log, offset) or 0) > durable_millis
+
+    # Those that the queues know last are near the end, where else the last file would have to be gone through.
+    numbers = [(queue, _first_where(queue, is_later) - 1) for queue in queues]
+    entries = [_entry_at(queue, number) for queue, number in numbers if number * ENTRY_SIZE >= queue.first_offset]
+    known = [offset for offset in entries if offset is not None and head_at(log, offset) is not None]
+    offset = max((offset for offset in [*starts, *known] if not is_later(offset)), default=starts[0])
     while True:
         millis, places, end = _records_from(log, offset)
         if len(places):
-            if durable_millis is not None and (is_later := millis > durable_millis).any():
-                return int(places[is_later.argmax()])
+            if durable_millis is not None and (are_later := millis > durable_millis).any():
+                return int(places[are_later.argmax()])
             offset = end
             continue
-        # A blank, a damage, or nothing more; who looks for the next record knows.
+        if _is_empty(log, offset, starts[-1]):
+            return offset
+        # A blank, or a damage; who looks for the next record knows.
         run = next(iter(Scan(log).runs(offset)), None)
         if run is None:
             return offset
         offset = run[0].physical_offset
+
+
+def _is_empty(log: Segments, offset: int, last_start: int) -> bool:
+    """Whether there are only zeros from `offset` on, up to the end of the last file: what it was given to grow into."""
+    if offset < last_start:
+        return False
+    end = log.data_end(last_start)
+    room = memoryview(bytearray(_ZEROS_SIZE))
+    while offset < end:
+        data = log.read_into(offset, room[: end - offset])
+        if not len(data) or np.frombuffer(data, np.uint8).any():
+            return False
+        offset += len(data)
+    return True
 
 
 def _is_segment(name: str) -> bool:

@@ -14,9 +14,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kerolox.spark.given import Given, OptionError
+from kerolox.spark.planning import parallelism
 from kerolox.spark.rows import Block, Only, Origin, batches_of
 from kerolox.spark.schema import DAMAGE, Wanted, columns, with_columns
-from kerolox.spark.store_ranges import RANGE_SIZE, LogRange, Period, StoreFiles, ranges
+from kerolox.spark.store_ranges import LogRange, Period, StoreFiles, ranges
 from kerolox.spark.store_reading import blocks
 from kerolox.spark.values import VALUE_OPTIONS, Values, value_format_of, with_value_columns
 from kerolox.store.log.scan import Damage
@@ -47,7 +48,8 @@ class StoreOptions:
     path: Path
     topics: frozenset[str] = frozenset()
     period: Period = Period()
-    range_size: int = RANGE_SIZE
+    # About as many ranges as can be read at the same time, if it is not said.
+    range_size: int | None = None
     broker_name: str | None = None
     is_verified: bool = True
     is_unflushed_read: bool = False
@@ -74,7 +76,7 @@ class StoreOptions:
             Path(path.removeprefix("file://")).expanduser(),
             frozenset(topic.strip() for topic in topics.split(",") if topic.strip()),
             period,
-            given.count("maxPartitionBytes") or RANGE_SIZE,
+            given.count("maxPartitionBytes"),
             given.text("brokerName"),
             given.flag("verify", default=True),
             given.flag("readUnflushed", default=False),
@@ -120,7 +122,13 @@ class StoreReader(DataSourceReader):
         options = self._options
         files = StoreFiles(options.path)
         try:
-            found = ranges(files, options.period, size=options.range_size, is_unflushed_read=options.is_unflushed_read)
+            found = ranges(
+                files,
+                options.period if options.period != Period() else None,
+                size=options.range_size,
+                parallelism=parallelism(),
+                is_unflushed_read=options.is_unflushed_read,
+            )
         finally:
             files.close()
         # Spark wants at least one.

@@ -20,7 +20,7 @@ from kerolox.spark.given import OptionError
 from kerolox.spark.horizon import Horizon
 from kerolox.spark.java import spark_version
 from kerolox.spark.offsets import Offsets, Place, listed, ranges, to_json
-from kerolox.spark.planning import partitions_of
+from kerolox.spark.planning import parallelism, partitions_of
 from kerolox.spark.pulling import DataLost
 from kerolox.spark.tasks import Ranges, Reading
 
@@ -53,7 +53,7 @@ class StreamReader(DataSourceStreamReader):
         options, cluster = self._reading.options, self.horizon.cluster
         parts = partitions_of(
             ranges(Place.from_json(start), Place.from_json(end)),
-            parallelism=max(2, os.cpu_count() or 2),
+            parallelism=parallelism(),
             partitions_min=options.partitions_min,
             records_per_partition_max=options.records_per_partition_max,
         )
