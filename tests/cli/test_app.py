@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +49,22 @@ def test_what_cannot_be_printed_is_told_in_a_sentence(tmp_path: Path, arguments:
             stderr=subprocess.PIPE,
             text=True,
             check=False,
+        )
+
+    assert (ended.returncode, ended.stderr) == (1, "Error: No space left on device\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+@pytest.mark.parametrize(
+    ("command", "argument"), [("admin.tool:mqadmin", "help"), ("broker:broker", "-p"), ("namesrv:namesrv", "-p")]
+)
+def test_commands_with_names_of_the_original_tell_it_too(command: str, argument: str) -> None:
+    module, name = command.split(":")
+    code = f"from kerolox.cli.{module} import {name}; {name}(['{argument}'])"
+
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
 
     assert (ended.returncode, ended.stderr) == (1, "Error: No space left on device\n")

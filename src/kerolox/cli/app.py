@@ -1,15 +1,14 @@
 """`kerolox`: one command, with a subcommand for each thing it can be."""
 
 import importlib
-from typing import Any
 
 import click
 
 import kerolox
-from kerolox.errors import reason
+from kerolox.cli.refusing import Refusing
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Refusing, click.Group):
     """Imports a subcommand when it is asked for: a NameServer should not carry what a store needs."""
 
     def __init__(self, *args: object, modules: dict[str, str], **options: object) -> None:
@@ -24,14 +23,6 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(self._modules[cmd_name]), cmd_name)
         return command
-
-    def main(self, *args: Any, **extra: Any) -> Any:
-        """What the system refuses is one sentence; who closed a pipe has read enough, which click knows itself."""
-        try:
-            return super().main(*args, **extra)
-        except OSError as error:
-            click.echo(f"Error: {reason(error)}", err=True)
-            raise SystemExit(1) from None
 
 
 @click.group(

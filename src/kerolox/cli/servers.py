@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kerolox.cli.refusing import Refusing
 from kerolox.errors import ConfigurationError, reason
 from kerolox.runtime import properties
 from kerolox.runtime.logs import LogFormat, TextFormatter
@@ -37,7 +38,7 @@ class BadArguments(click.UsageError):
     exit_code = 255
 
 
-class OriginalCommand(click.Command):
+class OriginalCommand(Refusing):
     """A command that ends over bad arguments as the original does."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -15,6 +15,7 @@ from kerolox.cli.admin.errors import Misused, quiet, sentence
 from kerolox.cli.admin.help import all_flags, command_help, commands_help
 from kerolox.cli.admin.screen import Screen, form
 from kerolox.cli.admin.times import Seconds
+from kerolox.cli.refusing import Refusing
 from kerolox.errors import KeroloxError, reason
 
 _OURS = (
@@ -163,7 +164,7 @@ def _option(flag: Flag) -> click.Option:
     return click.Option(names, help=text, metavar="TEXT")
 
 
-class AdminGroup(click.Group):
+class AdminGroup(Refusing, click.Group):
     """All commands; Java does not look at the case of their names."""
 
     def __init__(self, name: str, manner: Manner, text: str) -> None:
