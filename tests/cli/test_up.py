@@ -191,11 +191,11 @@ def test_a_broker_that_is_to_keep_people_out_is_told_not_to_be_had(tmp_path: Pat
 
 @pytest.mark.parametrize("how", [(), ("--brokers", "1")])
 def test_who_starts_fewer_brokers_is_told_whose_messages_are_not_served(tmp_path: Path, how: tuple[str, ...]) -> None:
-    log = tmp_path / "kerolox" / "up" / "broker-c" / "commitlog"
-    log.mkdir(parents=True)
+    queues = tmp_path / "kerolox" / "up" / "broker-c" / "consumequeue"
+    queues.mkdir(parents=True)
     with running(tmp_path, "--no-dashboard", *how) as (_, said):
         assert said[0].startswith("Kerolox is ready")
-    (log / f"{0:020}").touch()
+    (queues / "orders").mkdir()
 
     with running(tmp_path, "--no-dashboard", *how) as (_, said):
         assert said[0].endswith("messages of broker-c are not served: `kerolox up --brokers 3` does")

@@ -258,8 +258,9 @@ class _ClusterService(Service):
 
 
 def _has_messages(store: Path) -> bool:
-    commit_log = store / "commitlog"
-    return commit_log.is_dir() and any(commit_log.iterdir())
+    # The log has a file before the first message comes, queues have none.
+    queues = store / "consumequeue"
+    return queues.is_dir() and any(queues.iterdir())
 
 
 def _read(file: Path) -> dict[str, str]:
