@@ -171,6 +171,24 @@ def test_who_types_nothing_more_does_not_hold_up_the_end(running: RunningCluster
     assert "Fatal" not in told
 
 
+def test_a_body_may_be_any_bytes(running: RunningCluster, admin: AdminClient, topic: str) -> None:
+    command = [*our_command("send", topic, "-n", running.namesrv_addr, "-b"), b"\xff\xfe"]
+
+    subprocess.run(command, check=True, capture_output=True)
+
+    assert [message.body for message in stored(admin, topic)] == [b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("flag", ["-t", "-k"])
+def test_what_is_no_text_and_should_be_is_told_in_a_sentence(running: RunningCluster, topic: str, flag: str) -> None:
+    command = [*our_command("send", topic, "-n", running.namesrv_addr, "-b", "x", flag), b"\xff"]
+
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert "no text" in ended.stderr
+
+
 def test_where_there_is_nothing_to_read_that_is_told(running: RunningCluster) -> None:
     command = our_command("send", "orders", "-n", running.namesrv_addr)
 

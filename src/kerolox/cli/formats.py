@@ -36,7 +36,7 @@ def formatter(text: str) -> Callable[[Received], bytes]:
     parts: list[Callable[[Received], bytes]] = []
     for field, escape, plain in _TOKEN.findall(text):
         if plain:
-            parts.append(_constant(plain.encode()))
+            parts.append(_constant(plain.encode(errors="surrogateescape")))
         elif field in _FIELDS:
             parts.append(_FIELDS[field][1])
         elif escape in _ESCAPES:

@@ -62,7 +62,7 @@ class Draft:
             users = {name: value for name, value in line.properties.items() if name not in names.RESERVED}
             keys, tag, properties = (*keys, *line.keys), line.tag or tag, {**users, **properties}
         elif self.key_delimiter is not None:
-            key, delimiter, rest = data.partition(self.key_delimiter.encode())
+            key, delimiter, rest = data.partition(self.key_delimiter.encode(errors="surrogateescape"))
             if delimiter:
                 keys, body = (*keys, key.decode("utf-8", "replace")), rest
         return Message(self.topic, body, tag=tag, keys=keys, properties=properties, delay_seconds=self.delay_seconds)
@@ -117,7 +117,8 @@ def send(
         raise click.UsageError("give --body or FILES, not both")
     draft = Draft(topic, keys, tag, tuple(map(_pair, properties)), delay_seconds, key_delimiter, is_json)
     if body is not None:
-        data = _given([body.encode()])
+        # Any bytes, as the shell gave them.
+        data = _given([body.encode(errors="surrogateescape")])
     else:
         data = _read(files, has_lines=lines or is_json)
     run(_send(connected(**connection), group, draft, data, order_by, verbose))
@@ -165,7 +166,7 @@ async def _send(
         if sent:
             click.echo(f"{sent} {_messages(sent)} had been sent to {draft.topic}", err=True)
         raise error from error.__cause__
-    except* (click.UsageError, OSError) as errors:
+    except* (click.UsageError, OSError, UnicodeEncodeError) as errors:
         raise _first(errors) from None
     taken = options.clock.monotonic() - begun
     click.echo(f"sent {sent} {_messages(sent)} to {draft.topic} in {taken:.2f} s", err=True)
