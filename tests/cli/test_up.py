@@ -4,12 +4,16 @@ import os
 import re
 import signal
 import socket
+import sys
+import threading
 import urllib.request
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from kerolox.admin.sync import AdminClient
+from kerolox.cli.app import main
 from kerolox.client.sync import Message, Producer
 from kerolox.runtime.extras import installing
 from tests.cli.ups import FREE_PORTS, eventually, kerolox, running, status
@@ -216,6 +220,27 @@ def test_log_lines_are_as_the_files_of_settings_say(tmp_path: Path, how: tuple[s
 
     assert (folder / "logs" / "up.log.1").read_text() == "x" * 4096
     assert (folder / "logs" / "up.log").read_text().startswith('{"time":"')
+
+
+def test_ctrl_c_ends_what_is_to_be_left_running_if_it_has_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pid"
+    script = f"""
+import os, pathlib, signal
+pathlib.Path({str(file)!r}).write_text(str(os.getpid()))
+os.kill(os.getppid(), signal.SIGINT)
+signal.pause()
+"""
+    monkeypatch.setattr("kerolox.cli.up.our_command", lambda *_: [sys.executable, "-c", script])
+
+    ended = CliRunner().invoke(main, ["up", "-d", "--data", str(tmp_path / "data")])
+
+    assert (ended.exit_code, ended.stderr.strip()) == (1, "Aborted!")
+    assert not is_alive(int(file.read_text()))
+    # Nor is anybody waiting to kill it, or whoever has its number by then.
+    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    assert all(timer.finished.is_set() for timer in timers if timer.function.__name__ == "kill")
 
 
 def test_log_lines_may_be_json(tmp_path: Path) -> None:

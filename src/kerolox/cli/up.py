@@ -153,9 +153,16 @@ def _detach(options: UpOptions) -> None:
     assert child.stdout is not None
     patience = threading.Timer(_DETACHED_SECONDS_MAX, child.kill)
     patience.start()
-    # It lets go of its output when it is ready, and ends if it never will be.
-    said = child.stdout.read()
-    patience.cancel()
+    try:
+        # It lets go of its output when it is ready, and ends if it never will be.
+        said = child.stdout.read()
+    except KeyboardInterrupt:
+        # Ctrl-C does not reach it where it runs.
+        child.terminate()
+        child.communicate()
+        raise
+    finally:
+        patience.cancel()
     # Perhaps after a warning.
     if any(line.startswith(_READY) for line in said.splitlines()):
         click.echo(said, nl=False)
