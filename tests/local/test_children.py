@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,31 @@ async def test_one_that_dies_too_often_stays_away(caplog: pytest.LogCaptureFixtu
 
     assert watched.changes[-1] == ("failed", 5)
     assert "broker-a died 6 times within a minute and stays away: the store is broken" in caplog.text
+    await watched.child.close()
+
+
+async def test_one_for_which_the_system_has_no_process_is_tried_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(_SERVING)
+    await watched.child.open()
+    running = asyncio.create_task(watched.child.run())
+    spawn = asyncio.create_subprocess_exec
+    refusals = iter([BlockingIOError(11, "Resource temporarily unavailable")])
+
+    async def refusing(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        for refusal in refusals:
+            raise refusal
+        return await spawn(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refusing)
+
+    watched.kill()
+    await watched.until(lambda: watched.changes[-1] == ("running", 2))
+
+    assert "the system has no process for it: Resource temporarily unavailable" in caplog.text
+    running.cancel()
+    await asyncio.wait([running])
     await watched.child.close()
 
 

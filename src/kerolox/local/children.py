@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from kerolox.errors import ConfigurationError
+from kerolox.errors import ConfigurationError, reason
 from kerolox.local.folder import BrokerState
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.service import Service
@@ -96,10 +96,7 @@ class BrokerProcess(Service):
     async def _start(self) -> None:
         """Returns when the broker is ready; ConfigurationError with its own words if it ended before."""
         self._complaints.clear()
-        pipe = asyncio.subprocess.PIPE
-        self._process = process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
-        )
+        self._process = process = await self._spawned()
         assert process.stdout is not None
         assert process.stderr is not None
         self._listen(process.stderr, self._complaints)
@@ -124,6 +121,17 @@ class BrokerProcess(Service):
         self.state.address = line.partition(", ")[2].partition("]")[0]
         self.state.pid, self.state.state = process.pid, "running"
         self._on_change()
+
+    async def _spawned(self) -> asyncio.subprocess.Process:
+        """Returns a new process; a system that has none to give now may have one later."""
+        pipe = asyncio.subprocess.PIPE
+        try:
+            return await asyncio.create_subprocess_exec(
+                *self._command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+            )
+        except OSError as error:
+            self._complaints.append(f"the system has no process for it: {reason(error)}")
+            raise ConfigurationError(f"{self.state.name} did not start: {self._reason()}") from error
 
     async def _until_booted(self, said: asyncio.StreamReader) -> str:
         """Returns the line that says so, noting what was said before; an empty one if it ended."""
