@@ -4,7 +4,7 @@ import pytest
 
 from kerolox.admin import PartlyDone
 from kerolox.cli.admin.errors import NotDone, sentence
-from kerolox.errors import ConnectFailed, NoPermission, SystemFailure, TopicNotFound
+from kerolox.errors import ConnectFailed, ConnectionLost, NoPermission, SystemFailure, TopicNotFound
 
 
 def test_an_error_is_one_line_with_a_remedy() -> None:
@@ -15,6 +15,9 @@ def test_an_error_is_one_line_with_a_remedy() -> None:
 
 def test_each_kind_has_its_own_remedy() -> None:
     assert sentence(TopicNotFound("no topic")).endswith("; `kerolox admin topicList` says which there are")
+    assert sentence(ConnectionLost("lost")) == (
+        "lost; something else may listen there, or it was just stopped; `kerolox doctor` looks"
+    )
     assert "tools.yml" in sentence(NoPermission("no"))
     assert "tools.yml" in sentence(NoPermission("User:me has no permission to access Topic:orders"))
     assert sentence(NotDone("that is all")) == "that is all"

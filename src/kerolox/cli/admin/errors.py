@@ -7,6 +7,7 @@ from kerolox.admin.errors import PartlyDone, is_about_access
 from kerolox.errors import (
     CallTimeout,
     ConnectFailed,
+    ConnectionLost,
     ConsumerNotOnline,
     GroupNotFound,
     KeroloxError,
@@ -27,6 +28,7 @@ class NotDone(KeroloxError):
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
     (ConnectFailed, "is it running there? NameServers are given by -n, or by NAMESRV_ADDR; `kerolox up` starts one"),
+    (ConnectionLost, "something else may listen there, or it was just stopped; `kerolox doctor` looks"),
     (CallTimeout, "it may be busy, or the address may lead elsewhere; see `kerolox doctor`"),
     (TopicNotFound, "`kerolox admin topicList` says which there are"),
     (GroupNotFound, "`kerolox admin consumerProgress` says which there are"),
