@@ -99,6 +99,24 @@ def test_a_body_that_changed_is_found_by_its_checksum_unless_nobody_asks(disk: S
     assert read(disk, is_verified=False)[0][1:] == list(range(1, 40))
 
 
+@pytest.mark.parametrize("size", [200, 5000])
+def test_among_bodies_of_one_size_the_one_that_changed_is_found(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    without_threads(monkeypatch)
+    disk = SimulatedDisk()
+    store = opened(disk, config(mapped_file_size_commit_log=1 << 20))
+    put(store, *[draft((b"%d " % number).ljust(size)) for number in range(100, 140)])
+    run(store.close())
+    places = [message.physical_offset for message in dump(config(mapped_file_size_commit_log=1 << 20), disk=disk)]
+
+    assert read(disk, chunk_size=1 << 20) == (list(range(100, 140)), [])
+    disk.overwrite(LOG / f"{0:020d}", places[25] + 88 + size - 1, b"x")
+
+    numbers, damages = read(disk, chunk_size=1 << 20)
+
+    assert numbers == [number for number in range(100, 140) if number != 125]
+    assert [(damage.offset, damage.end_offset) for damage in damages] == [(places[25], places[26])]
+
+
 def test_a_sector_that_never_reached_the_disk_is_damage(disk: SimulatedDisk) -> None:
     messages = list(dump(config(), disk=disk))
     number = next(index for index, message in enumerate(messages) if len(message.properties) > 600)

@@ -136,6 +136,29 @@ def everywhere(buffer: Records | pa.Buffer | Bytes, size: int) -> Heads:
     return np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
 
 
+def gathered(buffer: Records | pa.Buffer | Bytes, size: int, starts: Longs) -> Heads:
+    """Returns a copy of so many bytes from each start on."""
+    stride = even_stride(starts)
+    if stride is None:
+        return everywhere(buffer, size)[starts]
+    return spaced(buffer, int(starts[0]), stride, len(starts), size).copy()
+
+
+def spaced(buffer: Records | pa.Buffer | Bytes, start: int, stride: int, count: int, size: int) -> Heads:
+    """Returns an array of pieces, each of which begins so many bytes after the one before it."""
+    return np.ndarray((count,), f"V{size}", buffer, start, (stride,))
+
+
+def even_stride(starts: Longs) -> int | None:
+    """Returns how far each is from the one before it; None if that differs, or there are only few."""
+    count = len(starts)
+    if count < _ALIKE_MIN:
+        return None
+    first, stride = int(starts[0]), int(starts[1] - starts[0])
+    is_even = stride > 0 and int(starts[-1]) - first == stride * (count - 1) and (np.diff(starts) == stride).all()
+    return stride if is_even else None
+
+
 def low_flags(buffer: Records, starts: Longs) -> Bytes:
     """Returns the last byte of each sysFlag; it says, among else, how long the hosts are."""
     if len(starts) and int(starts[-1]) + RECORD_SIZE_MIN > len(buffer):
@@ -154,7 +177,7 @@ def fields(buffer: Records, starts: Longs, ends: Longs, kind: int) -> Fields:
     sizes = ends - starts
     if (sizes < head.itemsize + 3).any() or (len(ends) and int(ends[-1]) > len(buffer)):
         raise _wrong(buffer, starts, sizes < head.itemsize + 3)
-    heads = everywhere(buffer, head.itemsize)[starts].view(head)
+    heads = gathered(buffer, head.itemsize, starts).view(head)
     body_starts = starts + head.itemsize
     body_ends = body_starts + heads["body_size"]
     is_v2 = heads["magic"] != MAGIC_V1
@@ -192,7 +215,7 @@ def _of_one_topic(
     tail = _tail(topic_size)
     if topic_size > TOPIC_SIZE_MAX or (body_ends + tail.itemsize > ends).any():
         return None
-    tails = everywhere(buffer, tail.itemsize)[body_ends].view(tail)
+    tails = gathered(buffer, tail.itemsize, body_ends).view(tail)
     topics = tails["topic"].tobytes()
     topic = topics[: topic_size + 1]
     if topics != topic * len(starts):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kerolox.message.properties import mark, parse
-from kerolox.spark.fields import Bytes, Longs, everywhere
+from kerolox.spark.fields import Bytes, Longs, everywhere, gathered
 from kerolox.spark.texts import cut, even, fixed, strings, text
 
 _SEPARATOR: Final = 2
@@ -96,7 +96,7 @@ def _even(data: pa.Buffer, starts: Longs, ends: Longs) -> _Even | None:
     count, size = len(starts), int(ends[0] - starts[0])
     if not 0 < size <= _EVEN_SIZE_MAX or (ends - starts != size).any():
         return None
-    octets = everywhere(data, size)[starts].view(np.uint8).reshape(count, size)
+    octets = gathered(data, size, starts).view(np.uint8).reshape(count, size)
     first = octets[0].tobytes()
     width = first.count(_SEPARATOR)
     if width > _ALIKE_MAX or octets.max() >= _ASCII_END or np.count_nonzero(octets == _SEPARATOR) != width * count:

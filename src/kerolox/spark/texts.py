@@ -10,16 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kerolox.message import hosts
-from kerolox.spark.fields import Bytes, Heads, Longs, Mask, everywhere
+from kerolox.spark.fields import Bytes, Heads, Longs, Mask, even_stride, gathered, spaced
 
 _HEX_PAIRS: Final = np.frombuffer(b"".join(b"%02X" % octet for octet in range(256)), np.uint16)
 # Text of the hosts that were seen; a topic has few producers, and each many messages.
 _host_texts: dict[bytes, str] = {}
 _HOSTS_MAX: Final = 65_536
+# Where fewer follow each other, on average, equal hosts are found wherever they are.
+_ROWS_OF_HOST_MIN: Final = 16
 _BINARY: Final = pa.binary()
 _STRING: Final = pa.string()
 _LONG: Final = pa.int64()
-# Pieces of one size up to this one are gathered; Arrow takes larger ones, into memory that it uses again.
+# Pieces of one size up to this one are gathered; larger ones are copied to memory of Arrow's, which it uses again: at
+# once if they are evenly spaced, and else by Arrow.
 _GATHERED_SIZE_MAX: Final = 64
 
 
@@ -36,8 +39,14 @@ def cut(
     if not count:
         return pa.nulls(0, kind)
     size = int(ends[0] - starts[0])
-    if 0 < size <= _GATHERED_SIZE_MAX and is_missing is None and (ends - starts == size).all():
-        return even(everywhere(buffer, size)[starts].view(np.uint8).reshape(count, size), kind)
+    if size > 0 and is_missing is None and (ends - starts == size).all():
+        if size <= _GATHERED_SIZE_MAX:
+            return even(gathered(buffer, size, starts).view(np.uint8).reshape(count, size), kind)
+        stride = even_stride(starts)
+        if stride is not None:
+            data = pa.allocate_buffer(count * size)
+            np.frombuffer(data, f"V{size}")[...] = spaced(buffer, int(starts[0]), stride, count, size)
+            return pa.Array.from_buffers(kind, count, [None, _even_bounds(count, size), data])
     # The wanted pieces and what lies between them, taken together, are all of the buffer: an array that needs no copy.
     bounds = np.empty(2 * count + 1, np.int32)
     bounds[0:-1:2] = starts
@@ -49,7 +58,8 @@ def cut(
 
 def even(rows: Bytes, kind: pa.DataType) -> pa.Array:
     """Returns pieces of one size as a column."""
-    return pa.Array.from_buffers(kind, len(rows), [None, _even_bounds(*rows.shape), pa.py_buffer(rows.tobytes())])
+    data = pa.py_buffer(np.ascontiguousarray(rows))
+    return pa.Array.from_buffers(kind, len(rows), [None, _even_bounds(*rows.shape), data])
 
 
 @functools.lru_cache(maxsize=16)
@@ -122,6 +132,15 @@ def host_texts(packed: Heads) -> pa.StringArray:
     data = packed.tobytes()
     if data == data[:size] * count:
         return repeated(_host_text(data[:size]), count)
+    words = np.frombuffer(data, np.uint32)
+    width = size // words.itemsize
+    # Producers that send in batches follow each other, and each has many messages.
+    changes = np.unique(np.flatnonzero(words[width:] != words[:-width]) // width) + 1
+    if len(changes) * _ROWS_OF_HOST_MIN < count:
+        firsts = [0, *changes.tolist()]
+        numbers = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=count))
+        found = strings([_host_text(data[first * size : (first + 1) * size]) for first in firsts])
+        return found.take(fixed(numbers, _LONG))
     column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), count, [None, pa.py_buffer(data)])
     encoded = column.dictionary_encode()
     return strings([_host_text(host) for host in encoded.dictionary.to_pylist()]).take(encoded.indices)
