@@ -111,6 +111,7 @@ def test_a_time_that_means_a_message_which_is_gone_means_the_next(
 
     monkeypatch.setattr(records, "gather", gathering)
     monkeypatch.setattr(records, "gather_all", lambda starts, sizes: None)
+    monkeypatch.setattr(records, "gather_stretches", lambda stretches: None)
     monkeypatch.setattr(records, "run", lambda start, end: None)
     for guess in (0, 79, 80, 81, 82, 83, 399):
         monkeypatch.setattr(reader, "offset_at", lambda *_, guess=guess: guess)

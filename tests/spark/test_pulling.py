@@ -116,6 +116,7 @@ def test_what_is_missing_in_a_queue_is_passed_over_and_nothing_comes_twice(
 
     monkeypatch.setattr(records, "gather", gathering)
     monkeypatch.setattr(records, "gather_all", lambda starts, sizes: None)
+    monkeypatch.setattr(records, "gather_stretches", lambda stretches: None)
     monkeypatch.setattr(records, "run", lambda start, end: None)
 
     for size in (256 * KIB, 2 * KIB * KIB):

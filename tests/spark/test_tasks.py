@@ -61,6 +61,7 @@ def hole(cluster: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(records, "gather", gathering)
     monkeypatch.setattr(records, "gather_all", lambda starts, sizes: None)
+    monkeypatch.setattr(records, "gather_stretches", lambda stretches: None)
     monkeypatch.setattr(records, "run", lambda start, end: None)
 
 
