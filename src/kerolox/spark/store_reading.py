@@ -2,8 +2,8 @@
 
 import functools
 import struct
-from collections.abc import Iterable, Iterator
-from operator import itemgetter
+from collections.abc import Iterator
+from itertools import starmap
 from typing import Final
 
 import numpy as np
@@ -123,14 +123,13 @@ def _are_torn(data: Records, records: Fields, base: int) -> Mask:
 
 
 def _first_wrong_crc(data: Records, records: Fields, count: int) -> int:
-    crc32 = zlib_ng.crc32
-    found = np.array([crc32(body) for body in _bodies(data, records, count)], np.int64) & CRC_MASK
+    found = np.fromiter(_checksums(data, records, count), np.int64, count) & CRC_MASK
     return _first(found != records.heads["crc"][:count], count)
 
 
-def _bodies(data: Records, records: Fields, count: int) -> Iterable[Records]:
-    """Returns the first bodies, one after the other; where all are alike without a slice for each."""
-    view = memoryview(data)
+def _checksums(data: Records, records: Fields, count: int) -> Iterator[int]:
+    """Returns those of the first bodies; where all are alike without a slice for each."""
+    view, crc32 = memoryview(data), zlib_ng.crc32
     starts, ends, body_starts, body_ends = (
         column[:count] for column in (records.starts, records.ends, records.body_starts, records.body_ends)
     )
@@ -138,10 +137,10 @@ def _bodies(data: Records, records: Fields, count: int) -> Iterable[Records]:
     if stride is not None and int(ends[-1] - starts[-1]) == stride:
         size, before = int(body_ends[0] - body_starts[0]), int(body_starts[0] - starts[0])
         if size <= _UNPACKED_SIZE_MAX and (body_ends - body_starts == size).all():
-            found = _body_in(before, size, stride).iter_unpack(view[int(starts[0]) : int(ends[-1])])
-            return map(itemgetter(0), found)
+            bodies = _body_in(before, size, stride).iter_unpack(view[int(starts[0]) : int(ends[-1])])
+            return starmap(crc32, bodies)
     bounds = zip(body_starts.tolist(), body_ends.tolist(), strict=True)
-    return (view[start:end] for start, end in bounds)
+    return (crc32(view[start:end]) for start, end in bounds)
 
 
 @functools.lru_cache(maxsize=16)
