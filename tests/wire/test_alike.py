@@ -181,6 +181,9 @@ def test_what_is_unusual_is_not_learnt(serialization: int, request_: Any) -> Non
         header_of(JSON, sending()).replace(b'"e":"3"', b'"\\u0065":"3","e":"3"'),
         header_of(JSON, sending()).replace(b'"flag":0', b'"flag":0,"opaque":1234567'),
         header_of(JSON, sending()).replace(b'"e":"3"', b'"e":3'),
+        # Written otherwise, and what stands where it would be looked for is something else.
+        b'  {"3":0,' + header_of(JSON, sending()).replace(b'"e":"3"', b'"e": "3"')[1:],
+        header_of(JSON, sending(), opaque=310).replace(b'"opaque":310', b'"opaque" :310'),
         header_of(JSON, sending(producer_group='"e":"3"')),
         header_of(JSON, sending(producer_group="e")),
         header_of(JSON, sending(producer_group="UNIQ_KEY\x01" + KEY)),

@@ -129,9 +129,10 @@ def _json_spans(header: bytes, opaque: int, fields: list[str], texts: list[bytes
     ]
     spans = []
     for name, before, text, ends in wanted:
-        start = header.find(before) + len(before)
-        end = start + len(text)
-        if header.count(name) != 1 or header[start:end] != text or header[end : end + 1] not in (ends[:1], ends[-1:]):
+        at = header.find(before)
+        start, end = at + len(before), at + len(before) + len(text)
+        is_there = at >= 0 and header[start:end] == text and header[end : end + 1] in (ends[:1], ends[-1:])
+        if not is_there or header.count(name) != 1:
             return None
         spans.append((start, end))
     return spans
