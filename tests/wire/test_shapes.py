@@ -153,6 +153,17 @@ def test_a_request_with_a_signature_is_not_learnt() -> None:
     assert not shapes_in(known)
 
 
+def test_a_request_with_a_name_that_is_no_text_and_has_no_value_is_not_learnt() -> None:
+    """Who reads it leaves it out before it is taken for text."""
+    known = Shapes()
+    section = binary.encode_fields(SENDING) + b"\0\2\xff\xfe\0\0\0\0"
+    header = encoded(h.SendMessageV2, SENDING)[:17] + len(section).to_bytes(4) + section
+
+    learn(known, h.SendMessageV2, header)
+
+    assert not shapes_in(known)
+
+
 def test_neither_long_fields_nor_what_varies_is_remembered() -> None:
     known = Shapes()
     learn(known, h.SendMessageV2, encoded(h.SendMessageV2, SENDING | {"a": "x" * 10_000}))

@@ -191,5 +191,6 @@ def _fields(header: bytes) -> Iterator[tuple[str, int, int]]:
         (name_size,) = _read_name_size(header, at)
         start = at + 2 + name_size + 4
         (size,) = _read_size(header, start - 4)
-        yield header[at + 2 : start - 4].decode(), start, start + size
+        # A name without a value may be no text: nobody has read it.
+        yield header[at + 2 : start - 4].decode(errors="replace"), start, start + size
         at = start + size
