@@ -132,3 +132,17 @@ async def test_a_damaged_head_in_the_midst_of_old_records_is_left_out(sizes: lis
     assert len(records) == 300
     assert bulk(store, "t", 0, 1 << 20).records == records[:100] + records[101:]
     await store.close()
+
+
+async def test_where_a_file_of_old_records_ends_too_soon_those_before_are_found() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk, config(**SETTINGS))
+    put(store, batch([b"x" * 700] * 300, "t"))
+    await store.close()
+    store = opened(disk, config(**SETTINGS))
+    records = bulk(store, "t", 0, 1 << 20).records
+
+    disk.open(LOG / f"{0:020}").truncate(sum(map(len, records[:100])) + 50)
+
+    assert bulk(store, "t", 0, 1 << 20).records == records[:100]
+    await store.close()

@@ -346,6 +346,9 @@ def _are_records(view: memoryview, base: int, starts: Sequence[int], sizes: Sequ
 def _are_side_by_side(run: Run, stretch: Stretch) -> bool:
     """Whether a stretch of the log holds as many usual records as it should, each of which says that it lies there."""
     start, end, count = stretch
+    if len(run) < end - start:
+        # The file ends too soon.
+        return False
     size, rest = divmod(end - start, count)
     if not rest and size >= _HEAD_SIZE:
         # Most often they are of one size.
