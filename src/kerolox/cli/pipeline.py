@@ -14,6 +14,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from kerolox.cli.admin.errors import unnamed
 from kerolox.errors import KeroloxError
 from kerolox.runtime.home import home
 
@@ -174,7 +175,7 @@ def _in_a_run(name: str, file: Path | None, work: Callable[[Any], Any]) -> Any:
                     signal.signal(number, handler)
         return None
     except KeroloxError as error:
-        raise click.ClickException(" ".join(str(error).split())) from None
+        raise click.ClickException(unnamed(str(error))) from None
 
 
 def _pairs(texts: Iterable[str], flag: str) -> dict[str, str]:

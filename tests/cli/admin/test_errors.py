@@ -3,7 +3,7 @@
 import pytest
 
 from kerolox.admin import PartlyDone
-from kerolox.cli.admin.errors import NotDone, sentence
+from kerolox.cli.admin.errors import NotDone, sentence, unnamed
 from kerolox.errors import ConnectFailed, ConnectionLost, NoPermission, SystemFailure, TopicNotFound
 
 
@@ -48,3 +48,16 @@ def test_of_several_servers_the_first_that_failed_has_the_remedy() -> None:
     told = sentence(PartlyDone("DELETE", {"a": 1}, {"b": ConnectFailed("b refused")}))
 
     assert told.startswith("DELETE failed on 1 of 2 servers: b: b refused; is it running there?")
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("orders: kerolox.errors.ConnectFailed: nobody\nthere", "orders: nobody there; is it running there?"),
+        ("kerolox.spark.given.OptionError: option x: give one", "option x: give one"),
+        ("pyspark.errors.Odd: it is", "pyspark.errors.Odd: it is"),
+    ],
+)
+def test_what_another_program_tells_is_told_without_names_of_classes(told: str, expected: str) -> None:
+    assert unnamed(told).startswith(expected)
+    assert "kerolox." not in unnamed(told)

@@ -84,6 +84,7 @@ OUTPUT = "written"
         (["archive", "--topic", "x", "--output", OUTPUT, "--option", "a"], "option is 'a': give KEY=VALUE"),
         (["archive", "--topic", "x", "--output", OUTPUT, "--option", "minPartition=3"], "is minPartitions meant?"),
         (["archive", "--topic", "x", "--output", OUTPUT, "--tls-ca", "no.pem"], "cannot be loaded on this machine"),
+        (["archive", "--topic", "x", "--output", OUTPUT, "-n", "127.0.0.1:1"], "is it running there?"),
         (["replay", "--input", "x"], "Missing option '--checkpoint'"),
     ],
 )
@@ -98,6 +99,7 @@ def test_what_is_wrong_is_told_in_a_sentence(
     assert result.exit_code != 0
     assert told in result.stderr
     assert "Traceback" not in result.output
+    assert "kerolox." not in result.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("flags", [["--namesrv", "127.0.0.1:1"], ["--set", "a=b"]])

@@ -38,6 +38,8 @@ _REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
 )
 
 
+# How a traceback begins to tell one of our errors.
+_CLASS = re.compile(r"\bkerolox(?:\.\w+)*\.(\w+): ")
 # How brokers of 5.x answer who wants to change accounts where none are kept.
 _NO_ACCOUNTS = re.compile("An system error occurred, please try again later|MetadataProvider is not configured")
 
@@ -63,6 +65,14 @@ def sentence(error: KeroloxError) -> str:
         # A send that failed is told with what was tried last.
         cause = cause.__cause__
     return told
+
+
+def unnamed(told: str) -> str:
+    """Returns the same of an error that is told by another program, which names our classes and knows no remedy."""
+    named = _CLASS.search(told)
+    text = _CLASS.sub("", " ".join(told.split()))
+    remedies = [remedy for kind, remedy in _REMEDIES if named is not None and kind.__name__ == named[1]]
+    return "; ".join([text, *remedies])
 
 
 def quiet() -> None:
