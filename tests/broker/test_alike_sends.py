@@ -9,7 +9,7 @@ import pytest
 
 from kerolox.broker import alike_sends
 from kerolox.broker.plain_sends import FEW
-from kerolox.codes import ResponseCode
+from kerolox.codes import RequestCode, ResponseCode
 from kerolox.message import sysflag
 from kerolox.remoting.address import parse_address
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT, Command, decode, encode
@@ -341,3 +341,16 @@ async def test_headers_that_keep_differing_are_left_alone_for_a_while(
     assert together == []
     tags = [message.tags for queue_id in range(3) for message in await broker.messages("orders", queue_id)]
     assert (tags.count("red"), tags.count("tan")) == (4 * COUNT, 4 * COUNT)
+
+
+@pytest.mark.parametrize("change", [{"body": bytes(1 << 20)}, {"remark": "x" * (1 << 20)}])
+async def test_nothing_large_is_kept_to_learn_from(broker: BrokerFixture, connect: Any, change: dict[str, Any]) -> None:
+    await broker.send("orders", b"first", 3)
+    sender = await connect()
+    await sender.exchange(frames_of(100_000, KEYS="a"))
+
+    await sender.exchange([encode(JSON, code=RequestCode.GET_BROKER_RUNTIME_INFO, opaque=1, **change)])
+
+    sends: Any = broker.broker.routes.sift
+    assert sends.__self__._plain.is_busy
+    assert sends.__self__._plain.candidate is None

@@ -24,7 +24,7 @@ from kerolox.remoting.connection import Connection
 from kerolox.remoting.routes import Incoming
 from kerolox.runtime.server_loop import at_end_of_turn
 from kerolox.store.log.commit_log import Appended, Draft
-from kerolox.wire.alike import Alike, Columns, alike
+from kerolox.wire.alike import HEADER_SIZE_MAX, Alike, Columns, alike
 from kerolox.wire.command import ONEWAY_BIT
 from kerolox.wire.frames import Frame
 from kerolox.wire.shapes import FIXED_SIZE
@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 _KEY_SIZE_MIN, _KEY_SIZE_MAX = 16, 64
 _KEY_SIZES_MAX = 8
 _KNOWN_MAX = 512
+# What may be learnt from is kept until the next message comes.
+_BODY_SIZE_MAX = 64 * 1024
 # After headers that were not alike, so many requests pass before another is learnt.
 _WAIT_COUNT = 4096
 
@@ -88,7 +90,7 @@ class AlikeSends:
         if known is None:
             if self._wait_count > 0:
                 self._wait_count -= count
-            else:
+            elif size <= HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:
                 self._plain.candidate = frames[0]
             return frames
         is_alike = serializations.count(known.alike.serialization) == count

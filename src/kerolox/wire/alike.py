@@ -22,7 +22,7 @@ Sending = h.SendMessage | h.SendMessageV2
 # Numbers of so many digits fit into 32 and 64 bits.
 _INT32_DIGITS, _INT64_DIGITS = 9, 18
 # What is remembered of one; a group, a topic and properties are far shorter.
-_SIZE_MAX = 1024
+HEADER_SIZE_MAX = 1024
 _UNIQ_KEY = mark(names.UNIQ_KEY)
 _ESCAPED_UNIQ_KEY = _UNIQ_KEY.replace(b"\x01", b"\\u0001")
 
@@ -96,7 +96,7 @@ def alike(serialization: int, header: bytes, opaque: int, sending: Sending, uniq
     """Returns what others like a header that was read have in common with it; None if that is not certain."""
     texts = [b"%d" % sending.queue_id, b"%d" % sending.born_timestamp]
     is_usual = (
-        len(header) <= _SIZE_MAX
+        len(header) <= HEADER_SIZE_MAX
         and unique_key.isalnum()
         and sending.queue_id >= 0
         and sending.born_timestamp >= 0
