@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from kerolox.spark.streams import LimitedStreamReader
 from kerolox.spark.tasks import Reading, reading_of
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
+from tests.compat.waiting import until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.told("reading")]
 
@@ -40,6 +42,7 @@ def namesrv_addr(version: str) -> Iterator[str]:
     with ExitStack() as stack:
         address = stack.enter_context(servers.name_server(version)).address
         stack.enter_context(servers.broker(version, address, properties={"enablePropertyFilter": "true"}))
+        asyncio.run(until_listed(address, "broker-a"))
         admin = stack.enter_context(AdminClient(namesrv_addr=address, timeout_seconds=30))
         admin.topics.create("orders", read_queues=2, write_queues=2)
         producer = stack.enter_context(Producer("tests", namesrv_addr=address, send_timeout_seconds=60))

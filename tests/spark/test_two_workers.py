@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from kerolox.admin.sync import AdminClient
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
+from tests.compat.waiting import until_listed
 from tests.spark.clusters import Brokers
 from tests.spark.conftest import environment
 from tests.spark.standalone import standalone_cluster
@@ -40,6 +42,7 @@ def namesrv_addr(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
             require_java()
             address = held.enter_context(servers.name_server(request.param)).address
             held.enter_context(servers.broker(request.param, address))
+            asyncio.run(until_listed(address, "broker-a"))
         admin = held.enter_context(AdminClient(namesrv_addr=address, timeout_seconds=30))
         for topic in ("numbers", "copies"):
             admin.topics.create(topic, read_queues=4, write_queues=4)
