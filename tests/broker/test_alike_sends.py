@@ -12,6 +12,7 @@ from kerolox.broker.plain_sends import FEW
 from kerolox.codes import RequestCode, ResponseCode
 from kerolox.message import sysflag
 from kerolox.remoting.address import parse_address
+from kerolox.wire.alike import Alike, Columns
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT, Command, decode, encode
 from kerolox.wire.frames import FrameReader
 from kerolox.wire.headers.messages import SendMessageV2, Sent
@@ -354,3 +355,32 @@ async def test_nothing_large_is_kept_to_learn_from(broker: BrokerFixture, connec
     sends: Any = broker.broker.routes.sift
     assert sends.__self__._plain.is_busy
     assert sends.__self__._plain.candidate is None
+
+
+async def test_if_they_cannot_be_taken_together_they_and_all_others_are_answered(
+    broker: BrokerFixture, connect: Any, together: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await broker.send("orders", b"first", 3)
+    senders = [await connect() for _ in range(2)]
+    for sender, tags in zip(senders, ("red", "green"), strict=True):
+        await sender.exchange(frames_of(100_000, TAGS=tags))
+    made = Alike.columns
+
+    def columns(alike: Alike, headers: list[bytes]) -> Columns | None:
+        if b"red" in alike.after:
+            raise MemoryError("no room for the headers")
+        return made(alike, headers)
+
+    monkeypatch.setattr(Alike, "columns", columns)
+
+    exchanged = [
+        senders[0].exchange(frames_of(200_000, TAGS="red")),
+        senders[1].exchange(frames_of(300_000, TAGS="green")),
+    ]
+    answers = await asyncio.gather(*exchanged)
+
+    assert [{answer.code for answer in found.values()} for found in answers] == [{0}, {0}]
+    assert sum(together) >= FEW
+    stored = [message.body for queue_id in range(3) for message in await broker.messages("orders", queue_id)]
+    assert len(stored) == 4 * COUNT
+    assert len(set(stored)) == 3 * COUNT

@@ -134,7 +134,14 @@ class AlikeSends:
         count = sum(len(gathered.headers) for gathered in all_gathered.values())
         self._plain.is_busy = count >= FEW
         for known, gathered in all_gathered.items():
-            run = self._run(known, gathered) if len(gathered.headers) >= FEW else None
+            run = None
+            try:
+                if len(gathered.headers) >= FEW:
+                    run = self._run(known, gathered)
+            except Exception:
+                # Whatever it is, they and all others must get their answers.
+                log.exception("%d sends that are alike are looked at one by one", len(gathered.headers))
+                self._forget(known)
             if run is not None:
                 run.submit(self._storing)
             else:
