@@ -384,3 +384,20 @@ async def test_if_they_cannot_be_taken_together_they_and_all_others_are_answered
     stored = [message.body for queue_id in range(3) for message in await broker.messages("orders", queue_id)]
     assert len(stored) == 4 * COUNT
     assert len(set(stored)) == 3 * COUNT
+
+
+async def test_who_sends_nonsense_after_them_is_told_which_were_refused_and_closed_once(
+    broker: BrokerFixture, connect: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.send("orders", b"first", 3)
+    sender = await connect()
+    await sender.exchange(frames_of(100_000))
+
+    # The last is refused, before which all others were stored.
+    answers = await sender.exchange([*frames_of(200_000, queues=9), b"\xff" * 8], answers=COUNT)
+
+    assert answers[200_000 + COUNT - 1].code == ResponseCode.INVALID_PARAMETER
+    assert not await sender.reader.read()
+    assert [record.message[:21] for record in caplog.records if record.levelname == "WARNING"] == [
+        "closed the connection"
+    ]

@@ -351,7 +351,8 @@ class Connection(Watched):
         frames: Sequence[Frame] = self._reader.feed(data)
         self.frames_received += len(frames)
         sift = self._routes.sift
-        if frames and sift is not None:
+        # Of who is about to be closed nothing is put aside.
+        if frames and sift is not None and self._reader.broken is None:
             frames = sift(frames, self)
         self.answer(frames)
 
