@@ -310,11 +310,12 @@ async def test_under_sync_flush_they_are_answered_when_they_are_durable(
 async def test_what_is_not_durable_in_time_is_said_to_be_so(
     tmp_path: Path, connect: Any, together: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(tmp_path / "x", flushDiskType="SYNC_FLUSH", syncFlushTimeout="1") as broker:
+    async with running(tmp_path / "x", flushDiskType="SYNC_FLUSH") as broker:
         await broker.send("orders", b"first", 3)
         sender = await connect(broker)
         await sender.exchange(frames_of(100_000))
         monkeypatch.setattr(broker.broker.store.flusher, "wake", lambda: None)
+        monkeypatch.setattr(broker.broker.store._promises, "_timeout_seconds", 0.001)
 
         answers = await sender.exchange(frames_of(200_000))
 
