@@ -1,4 +1,4 @@
-"""`python -m bench.broker`: Kerolox' broker beside Java's, in one run under one load generator."""
+"""`python -m bench.broker`: compares the broker of Kerolox with Java's in one run under one load generator."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ JAVA_RUNS = (
     *(JavaRun(body_size, is_batch=True) for body_size in BODY_SIZES),
     JavaRun(128, has_consumer=True),
 )
-# One of each kind, to see that they run.
+# One of each kind, as a smoke test.
 QUICK_JAVA_RUNS = JAVA_RUNS[::2]
 JAVA_ROUNDS = 2
 PARTS = ("sends", "batches", "pulls", "java", "idle", "sync", "two")
 
 
 class BrokerRun:
-    """The parts of the comparison that brokers of one flush mode take part in; each returns its tables."""
+    """The parts of the comparison for one flush mode; each returns its tables."""
 
     def __init__(self, run: Run, generator: CompiledGenerator, namesrvs: Mapping[str, str]) -> None:
         self._run = run
@@ -92,7 +92,7 @@ class BrokerRun:
         return [tables.pulls(tuple(targets), messages.PULL_SIZE, PULL_PROFILE, results)]
 
     def java(self, seconds: float, runs: Sequence[JavaRun] = JAVA_RUNS, rounds: int = JAVA_ROUNDS) -> list[Section]:
-        """Brokers take turns, and every run has a topic of its own: none reads what another has sent."""
+        """Brokers take turns. Every run has its own topic, so none reads the messages of another."""
         servers = self._run.servers
         results: dict[str, dict[str, list[Ran]]] = {}
         for kind, run in enumerate(runs):
@@ -125,7 +125,7 @@ class BrokerRun:
 
     @contextlib.contextmanager
     def _targets(self, requests: Ring, answer_size: int | None = None) -> Iterator[dict[str, Target]]:
-        """The brokers that can answer such requests; and, if a size is given, one that does nothing but answer."""
+        """Returns the brokers that support such requests and, if a size is given, a server that only responds."""
         targets = {
             name: Target(server.port, server.pid)
             for name, server in self._run.servers.items()
@@ -138,7 +138,7 @@ class BrokerRun:
             yield {**targets, GENERATOR_ALONE: Target(port, pid)}
 
     def _stored(self, label: str, targets: Mapping[str, Target], requests: Ring, profile: Profile) -> tables.Results:
-        """Compares, and sees that what was acknowledged is there."""
+        """Compares, and verifies that acknowledged messages are stored."""
         brokers = {name: target for name, target in targets.items() if name != GENERATOR_ALONE}
         before = {name: messages.stored(target.port, TOPIC) for name, target in brokers.items()}
         results = self._run.compare(label, targets, requests, profile)
@@ -151,22 +151,22 @@ class BrokerRun:
 
 
 def _knows(port: int, requests: Ring) -> bool:
-    """Whether a broker answers such a request with success."""
+    """Whether a broker responds to such a request with SUCCESS."""
     with connect(port) as connection:
         return decode(ask(connection, requests.slice(0, 1))).code == 0
 
 
 @click.command()
-@click.option("--seconds", default=2.0, show_default=True, help="How long each load lasts.")
-@click.option("--rounds", default=3, show_default=True, help="How often each broker gets its turn.")
-@click.option("--warm-up", default=20.0, show_default=True, help="Seconds of load on each broker before any counts.")
-@click.option("--java-seconds", default=10.0, show_default=True, help="How long Java's programs are measured.")
-@click.option("--polls", default=10_000, show_default=True, help="How many long polls wait.")
-@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this.")
+@click.option("--seconds", default=2.0, show_default=True, help="Duration of each load.")
+@click.option("--rounds", default=3, show_default=True, help="Number of rounds; each broker runs once per round.")
+@click.option("--warm-up", default=20.0, show_default=True, help="Seconds of warm-up load on each broker.")
+@click.option("--java-seconds", default=10.0, show_default=True, help="Seconds of measurement of Java's programs.")
+@click.option("--polls", default=10_000, show_default=True, help="Number of waiting long polls.")
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Run only this part.")
 @click.option("--only", multiple=True, help="Only brokers with this in their name.")
-@click.option("--beside", multiple=True, type=Path, help="Also the broker of another working tree of Kerolox.")
+@click.option("--beside", multiple=True, type=Path, help="Also measure the broker of another working tree of Kerolox.")
 @click.option("--markdown", type=Path, help="Also write the tables to the broker's part of this page.")
-@click.option("--quick", is_flag=True, help="One short round: does it run? Not for figures.")
+@click.option("--quick", is_flag=True, help="One short round as a smoke test; the figures mean nothing.")
 def main(
     seconds: float,
     rounds: int,
@@ -179,7 +179,7 @@ def main(
     markdown: Path | None,
     quick: bool,
 ) -> None:
-    """Compares Kerolox' broker with Java's."""
+    """Compares the broker of Kerolox with Java's."""
     if quick:
         seconds, rounds, warm_up, java_seconds = min(seconds, 0.5), 1, 1.0, 1.0
     parts = parts or PARTS

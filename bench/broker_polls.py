@@ -1,4 +1,4 @@
-"""Consumers that wait for messages that do not come: what a broker needs to hold their requests."""
+"""Memory of a broker that holds long polls of idle consumers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hold_polls(port: int, pid: int, topic: str, count: int) -> tuple[Memory, Mem
             poll = long_poll(topic, queue_id, ends[queue_id], OPAQUE_FIRST + 1 + number)
             connections[number % _CONNECTIONS].sendall(poll)
         for connection in connections:
-            # An answer to what was asked last says that what was asked before is being held.
+            # A response to the last request shows that the earlier ones are being held.
             opaque = decode(ask(connection, max_offset(topic, 0))).header["opaque"]
             if opaque != OPAQUE_FIRST:
                 raise RuntimeError(f"a long poll was answered that was to wait: {opaque}")

@@ -140,7 +140,7 @@ def _memory_rows(when: str, measured: Mapping[str, Memory]) -> list[Row]:
 
 
 def _notes(label: str, measured: Results) -> list[str]:
-    """What the generator can reach at all, and who refused requests."""
+    """Explains the ceiling of the generator, and which brokers refused requests."""
     notes = []
     if GENERATOR_ALONE in measured:
         alone = max(measured[GENERATOR_ALONE], key=lambda result: result.rate)

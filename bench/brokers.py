@@ -1,4 +1,4 @@
-"""The brokers under comparison, each with a NameServer of its own: ours, which costs next to nothing."""
+"""The brokers under comparison, each with its own NameServer: ours, since it costs almost nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.apache.maven import classpath
 from tests.apache.processes import Process, free_port, running, temporary_home
 from tests.apache.servers import write_properties
 
-# A broker listens on two more ports, for clients in a hurry and for its slaves.
+# A broker listens on two more ports: the fast listener and HA.
 NEIGHBOURS = (-2, 1)
 NEWEST_4 = f"Apache {SERVER_VERSIONS['4.9.8']}"
 _READY_SECONDS_MAX = 30.0
@@ -73,7 +73,7 @@ def name_server(held: contextlib.ExitStack) -> str:
         "kvConfigPath": str(home / "kvConfig.json"),
         "configStorePath": str(home / "namesrv.properties"),
     }
-    command = [*_python("kerolox.cli.namesrv", "namesrv"), str(write_properties(home / "bench.properties", settings))]
+    command = [*_python("namesrv"), str(write_properties(home / "bench.properties", settings))]
     held.enter_context(running(command, home, f"127.0.0.1:{port}"))
     _wait_for_listener(port)
     return f"127.0.0.1:{port}"
@@ -92,7 +92,7 @@ def _wait_for_listener(port: int) -> None:
 
 
 def _settings(name: str, namesrv: str, home: Path, port: int, flush: str) -> dict[str, str]:
-    """The same for all; otherwise each has its defaults."""
+    """Settings of all brokers; everything else is default."""
     return {
         "brokerClusterName": "BenchCluster",
         "brokerName": name.partition(" ")[0].lower(),
@@ -103,7 +103,7 @@ def _settings(name: str, namesrv: str, home: Path, port: int, flush: str) -> dic
         "storePathRootDir": str(home / "store"),
         "storePathCommitLog": str(home / "store" / "commitlog"),
         "flushDiskType": flush,
-        # Two busy cores make a send wait longer than the 200 ms after which Java's broker would refuse it.
+        # On two busy cores a send may wait longer than the default of 200 ms, after which Java's broker refuses it.
         "waitTimeMillsInSendQueue": "3000",
     }
 
@@ -111,11 +111,11 @@ def _settings(name: str, namesrv: str, home: Path, port: int, flush: str) -> dic
 def ours(
     namesrv: str, flush: str, name: str = KEROLOX, *, tree: Path | None = None, title: str = KEROLOX
 ) -> Contestant:
-    """Returns Kerolox' broker, this one's or that of another tree, which registers under its name."""
+    """Returns the broker of this or of another working tree, which registers under its name."""
 
     def command(home: Path, port: int) -> list[str]:
         settings = _settings(name, namesrv, home, port, flush)
-        return [*_python("kerolox.cli.broker", "broker", tree), str(write_properties(home / "broker.conf", settings))]
+        return [*_python("broker", tree), str(write_properties(home / "broker.conf", settings))]
 
     return Contestant(title, command, NEIGHBOURS)
 
@@ -137,7 +137,7 @@ def _java(name: str, version: str, namesrv: str, flush: str) -> Contestant:
     return Contestant(name, command, NEIGHBOURS)
 
 
-def _python(module: str, command: str, tree: Path | None = None) -> list[str]:
+def _python(command: str, tree: Path | None = None) -> list[str]:
     """Starts a command of ours with the Python that runs the benchmark, installed or not.
 
     Java has its classes compiled beforehand, and so has whoever installed ours.
@@ -149,6 +149,7 @@ def _python(module: str, command: str, tree: Path | None = None) -> list[str]:
         *([f"PYTHONPATH={tree / 'src'}"] if tree else []),
         sys.executable,
         "-c",
-        f"from {module} import {command}; {command}()",
+        "from kerolox.cli.app import main; main()",
+        command,
         "-c",
     ]

@@ -1,4 +1,4 @@
-"""A server that knows its answers beforehand: what the load generator reaches with it is its own ceiling."""
+"""A server with prepared responses, which measures the ceiling of the load generator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RECEIVE_SIZE = 64 * 1024
 
 @contextlib.contextmanager
 def canned_server(requests: Ring, answers: Ring) -> Iterator[tuple[int, int]]:
-    """A process that answers the requests of a ring, sent in order, without looking; its port and pid.
+    """A process that answers the requests of a ring in order, without decoding them; its port and pid.
 
     It counts bytes, which says how many requests are complete, and sends as many answers from one block.
     """
@@ -53,7 +53,7 @@ def _serve(ready: Connection, requests: Ring, answers: Ring) -> None:
                 poll.register(connection, select.EPOLLIN)
                 continue
             connection = connections[descriptor]
-            # A generator that has seen a wrong answer leaves in the middle of the others.
+            # A generator that receives a wrong response disconnects early.
             with contextlib.suppress(ConnectionError):
                 if data := connection.recv(_RECEIVE_SIZE):
                     before = received[descriptor]

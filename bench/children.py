@@ -1,4 +1,4 @@
-"""Work in a process of its own, so that what it costs can be seen from outside and a crash is a real one."""
+"""Runs work in a separate process, so that its cost is visible from outside and a crash is real."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ R = TypeVar("R")
 
 
 def in_child(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Returns what a function returns that is called in a new process."""
+    """Calls a function in a new process and returns its result."""
     return _call(function, args, kwargs, is_killed=False)
 
 
 def in_killed_child(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The same, and the process is killed as soon as the function has returned."""
+    """Calls a function in a new process, and kills the process as soon as the function has returned."""
     return _call(function, args, kwargs, is_killed=True)
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.client`: our client beside Java's and the C++ one of PyPI, against one broker, in one run."""
+"""`python -m bench.client`: compares our client with Java's and the C++ one of PyPI, with one broker in one run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.apache.processes import ProcessError
 SENDING = ("one", "many", "auto", "batches")
 MODES = (*SENDING, "push")
 TOPIC, FULL_TOPIC = "bench", "bench-full"
-# The first of the messages are for warming up.
+# The first messages are warm-up.
 _SKIPPED = 0.25
 
 
 class ClientRun:
-    """Has each client do the same against one broker, in turns."""
+    """Runs the same load with each client on one broker, in turns."""
 
     def __init__(self, server: Server, namesrv: str, progress: Progress, *, body_size: int) -> None:
         self._server = server
@@ -46,12 +46,12 @@ class ClientRun:
         self._progress.update(self._task, description=text)
 
     def fill(self, count: int) -> None:
-        """Puts messages where they will be consumed."""
+        """Fills the topic to be consumed."""
         self.say(f"{count:,} messages to be consumed")
         messages.fill(self._server.port, FULL_TOPIC, count // messages.QUEUES, self._body_size)
 
     def sent(self, program: Program, mode: str, warm_up: float, seconds: float) -> Measured | None:
-        """What a client sends in so many seconds; by the fastest of its ways, if it has several."""
+        """Measures sending for some seconds, with the fastest API of the client if it has several."""
         ran = []
         for way in program.ways.get(mode, (mode,)):
             self.say(f"{tables.LABELS[mode]}: {program.name} ({way})")
@@ -67,7 +67,7 @@ class ClientRun:
         return max(ran, key=lambda each: each.rate) if ran else None
 
     def consumed(self, program: Program, count: int, seconds: float) -> Measured | None:
-        """How fast a new group consumes all there is."""
+        """Measures how fast a new group consumes the whole topic."""
         self.say(f"{tables.LABELS['push']}: {program.name}")
         self._groups += 1
         count = count // messages.QUEUES * messages.QUEUES
@@ -87,15 +87,15 @@ class ClientRun:
 
 
 @click.command()
-@click.option("--seconds", default=4.0, show_default=True, help="How long each client is measured while it sends.")
-@click.option("--rounds", default=3, show_default=True, help="How often each client gets its turn.")
-@click.option("--warm-up", default=6.0, show_default=True, help="Seconds of sending before any counts.")
-@click.option("--messages", "count", default=200_000, show_default=True, help="How many are consumed.")
+@click.option("--seconds", default=4.0, show_default=True, help="Seconds of measured sending per client.")
+@click.option("--rounds", default=3, show_default=True, help="Number of rounds; each client runs once per round.")
+@click.option("--warm-up", default=6.0, show_default=True, help="Seconds of warm-up sending.")
+@click.option("--messages", "count", default=200_000, show_default=True, help="Number of messages consumed.")
 @click.option("--body-size", default=128, show_default=True, help="Bytes of each body.")
-@click.option("--part", "parts", multiple=True, type=click.Choice(MODES), help="Only this.")
+@click.option("--part", "parts", multiple=True, type=click.Choice(MODES), help="Run only this part.")
 @click.option("--only", multiple=True, help="Only clients with this in their name.")
 @click.option("--markdown", type=Path, help="Also write the tables to the client's part of this page.")
-@click.option("--quick", is_flag=True, help="One short round: does it run? Not for figures.")
+@click.option("--quick", is_flag=True, help="One short round as a smoke test; the figures mean nothing.")
 def main(
     seconds: float,
     rounds: int,
@@ -107,7 +107,7 @@ def main(
     markdown: Path | None,
     quick: bool,
 ) -> None:
-    """Compares Kerolox' client with Java's and the C++ one."""
+    """Compares the client of Kerolox with Java's and the C++ one."""
     if quick:
         seconds, rounds, warm_up, count = min(seconds, 0.5), 1, min(warm_up, 0.5), min(count, 4000)
     parts = tuple(mode for mode in MODES if mode in (parts or MODES))

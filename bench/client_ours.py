@@ -16,7 +16,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class Counter:
-    """How much was done, and what that took since it was marked."""
+    """Counts messages, wall time and CPU time since the mark."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""The clients under comparison: a program for each, which measures itself in a process of its own."""
+"""The clients under comparison: one program each, which measures itself in its own process."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MEASURED = re.compile(r"^measured (\d+) ([\d.]+) ([\d.]+)$", re.MULTILINE)
 
 
 class ProgramFailedError(Exception):
-    """A program ended without a figure; the message ends with what it printed."""
+    """A program ended without a result; the message ends with its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """So many messages in so many seconds, for so many seconds of the client's CPU."""
+    """Messages, seconds, and CPU seconds of the client."""
 
     count: int
     seconds: float
@@ -55,7 +55,7 @@ class Program:
     ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def measure(self, *arguments: str, seconds: float) -> Measured:
-        """Runs it to its end, which it should reach in so many seconds and a grace period."""
+        """Runs it to its end, with a timeout of `seconds` plus a grace period."""
         with temporary_home() as home:
             completed = run(self.command(home, arguments), home, seconds + _GRACE_SECONDS)
         found = _MEASURED.search(completed.stdout)
@@ -75,7 +75,7 @@ def programs() -> list[Program]:
 
 
 def _ours(home: Path, arguments: tuple[str, ...]) -> list[str]:
-    # With -P the modules beside it are not mistaken for others of the same name.
+    # -P keeps the modules of this directory from shadowing others of the same name.
     return [sys.executable, "-P", str(Path(__file__).with_name("client_ours.py")), *arguments]
 
 

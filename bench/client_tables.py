@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from bench.client_programs import CPP, Measured
 from bench.report import Goal, Row, Section, microseconds, per_second
 
-# By mode and client, what was measured in each round.
+# Mode → client → measurements of all rounds.
 Results = Mapping[str, Mapping[str, Sequence[Measured]]]
 
 LABELS = {

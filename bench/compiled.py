@@ -1,4 +1,4 @@
-"""The load generator in C: compiled on the machine it runs on, the same ring of frames and the same result."""
+"""The load generator in C, compiled where it runs; takes the same ring of frames and returns the same result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.exchange import WrongAnswerError
 from bench.frames import OPAQUE_FIRST, Ring
 from bench.generator import Generator, Load, Result
 
-# Eight hexadecimal digits that the generator replaces with a counter, where a frame has them.
+# Eight hexadecimal digits in a frame that the generator replaces by a counter.
 KEY_COUNTER = b"C0FFEE00"
 
 _SOURCE = Path(__file__).parent / "load.c"
@@ -23,12 +23,12 @@ _GRACE_SECONDS = 60.0
 
 
 class NoCompilerError(Exception):
-    """load.c could not be compiled; the message ends with what the compiler printed."""
+    """load.c could not be compiled; the message ends with the compiler output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted(Result):
-    """A result with what the generator in C counts besides: answers that refuse, and bytes of bodies."""
+    """A result with the extra counts of the C generator: error responses, and bytes of bodies."""
 
     refused: int
     refusal: str
@@ -66,7 +66,7 @@ class CompiledGenerator(Generator):
 
     @contextlib.contextmanager
     def answering(self, body_size: int) -> Iterator[tuple[int, int]]:
-        """A process that answers whatever it is asked with a body of that size; its port and pid."""
+        """A process that answers any request with a body of that size; its port and pid."""
         with subprocess.Popen([str(self._program), "answer", str(body_size)], stdout=subprocess.PIPE) as process:
             try:
                 assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Plain connections to a server on loopback: one request, one answer."""
+"""Blocking connections to a server on loopback: one request, one response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SILENCE_SECONDS_MAX = 30.0
 
 
 def connect(port: int, source: str | None = None) -> socket.socket:
-    """Returns a blocking connection that sends what it is given at once."""
+    """Returns a blocking connection with TCP_NODELAY."""
     connection = socket.create_connection(
         ("127.0.0.1", port), timeout=SILENCE_SECONDS_MAX, source_address=(source, 0) if source else None
     )
@@ -22,7 +22,7 @@ def connect(port: int, source: str | None = None) -> socket.socket:
 
 
 def connect_for_load(port: int) -> socket.socket:
-    """The same, with the kernel to end a call that blocks too long; Python's way is a `poll` before each."""
+    """Returns a connection with a kernel timeout; Python's own timeouts would add a `poll` to each call."""
     connection = connect(port)
     connection.settimeout(None)
     bound = struct.pack("ll", int(SILENCE_SECONDS_MAX), 0)
@@ -41,7 +41,7 @@ def ask(connection: socket.socket, frame: bytes) -> bytes:
 
 
 def record(port: int, requests: Ring) -> Ring:
-    """Asks each request of the ring once and returns the answers as a ring, for a canned server to repeat."""
+    """Sends each request of the ring once and returns the responses as a ring for a canned server."""
     with connect(port) as connection:
         return ring_of([ask(connection, requests.slice(index, 1)) for index in range(len(requests))])
 

@@ -25,19 +25,19 @@ _SUCCESS = b'"code":0,'
 
 
 class WrongAnswerError(Exception):
-    """An answer had another code than 0 or another opaque than asked for, or was no whole frame."""
+    """A response had another code than 0, another opaque than its request, or was not a whole frame."""
 
 
 @dataclass(slots=True)
 class Observed:
-    """The latency of every answer in seconds, and a few answers as they came."""
+    """The latency of every response in seconds, and a sample of raw responses."""
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
     samples: list[bytes] = field(default_factory=list)
 
 
 def exchange_singly(sockets: list[socket.socket], ring: Ring, deadline: float) -> Observed:
-    """One request at a time on each connection, so that the only right answer is known beforehand."""
+    """One request at a time on each connection, so the expected response is known."""
     observed = Observed()
     by_descriptor = {connection.fileno(): connection for connection in sockets}
     frames = [ring.slice(index, 1) for index in range(len(ring))]
@@ -130,7 +130,7 @@ class _Pipeline:
 
 
 def _readable(descriptors: Mapping[int, object], unanswered: Mapping[int, object]) -> Iterator[int]:
-    """Yields connections with something to read for as long as any is unanswered."""
+    """Yields readable connections until all requests have responses."""
     with select.epoll() as poll:
         for descriptor in descriptors:
             poll.register(descriptor, select.EPOLLIN)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Every opaque has as many digits, so that the frames of a ring differ in nothing else than what they ask for.
+# All opaques have the same number of digits, so that the frames of a ring have equal layouts.
 OPAQUE_FIRST = 1_000_000
 VERSION = 479  # V5_3_3
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One decoded answer: the header's members, and the body as it came."""
+    """A decoded response: header members and raw body."""
 
     header: dict[str, Any]
     body: bytes
@@ -29,7 +29,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Frames to be sent in order, and from the start again after the last; each has its own opaque."""
+    """Frames that are sent in order, cyclically; each has its own opaque."""
 
     stream: bytes
     ends: tuple[int, ...]
@@ -63,7 +63,7 @@ def encode(
 
 
 def decode(frame: bytes) -> Answer:
-    """Returns the answer in `frame`, which is whole and starts with its length."""
+    """Decodes the response in `frame`, a whole frame with its length."""
     size = int.from_bytes(frame[:4])
     if size != len(frame) - 4:
         raise ValueError(f"frame says {size} bytes and has {len(frame) - 4}")

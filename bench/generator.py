@@ -1,4 +1,4 @@
-"""The load generator: encoded frames in, answers counted, checked and timed, in a process of its own."""
+"""The load generator: sends encoded frames, and counts, checks and times the responses, in its own process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send, to whom and for how long; the CPU time of `pid` is read before and after."""
+    """Frames, target and duration of a load; the CPU time of `pid` is read before and after."""
 
     port: int
     pid: int
@@ -32,7 +32,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came back. Latencies are in seconds, from a request's send to its answer's receive."""
+    """The result of a load. Latencies are in seconds, from sending a request to receiving its response."""
 
     answered: int
     seconds: float
@@ -52,7 +52,7 @@ class Result:
 
 
 class Generator:
-    """Runs loads one after the other in a process of its own."""
+    """Runs loads one after the other in its own process."""
 
     def __init__(self) -> None:
         self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=raise_file_limit)
@@ -61,7 +61,7 @@ class Generator:
         return self.call(drive, load)
 
     def call(self, work: Callable[..., T], *arguments: object) -> T:
-        """Returns what `work` returns there; it must be importable by name."""
+        """Runs `work` in the process and returns its result; it must be importable by name."""
         return self._pool.submit(work, *arguments).result()
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class Generator:
 
 
 def drive(load: Load) -> Result:
-    """Keeps `in_flight` requests on each connection until the time is over, then awaits the last answers."""
+    """Keeps `in_flight` requests on each connection for the duration, then awaits the last responses."""
     sockets = [connect_for_load(load.port) for _ in range(load.connections)]
     gc.disable()
     try:

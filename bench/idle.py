@@ -1,4 +1,4 @@
-"""Connections that do nothing: what a server needs to hold them."""
+"""Memory of a server with idle connections."""
 
 from __future__ import annotations
 

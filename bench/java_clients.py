@@ -1,4 +1,4 @@
-"""Java's own benchmark programs, as clients of any broker: what they print, and what the broker pays for it."""
+"""Java's own benchmark programs as clients of any broker: their rates, and the CPU cost of the broker."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.apache.processes import Process, running, temporary_home
 VERSION = "5.5.0"
 THREADS = 64
 BATCH_SIZE = 32
-# How many messages the asynchronous Producer has on their way, at most.
+# Maximum messages in flight of the asynchronous Producer.
 IN_FLIGHT_MAX = 1024
-# They print a rate over their last ten seconds, from the tenth on.
+# From the tenth second on, they print the rate over the last ten seconds.
 WINDOW_SECONDS = 10
 _PRODUCER, _BATCH_PRODUCER, _CONSUMER = (
     f"org.apache.rocketmq.example.benchmark.{name}" for name in ("Producer", "BatchProducer", "Consumer")
@@ -28,13 +28,13 @@ _PRODUCER, _BATCH_PRODUCER, _CONSUMER = (
 # Java compiles it when it is started.
 _BOUNDED_PRODUCER = str(Path(__file__).parent / "BoundedProducer.java")
 _READY_SECONDS_MAX = 90.0
-# Of a batch, TPS counts batches and MPS the messages in them.
+# For batches, TPS counts batches and MPS messages.
 _TPS = re.compile(r"(?:Send|Consume) TPS: (\d+)(?: \| Send MPS: (\d+))?")
 _FAILED = re.compile(r"(?:Send Failed|Response Failed|Consume Fail): (\d+)")
 
 
 class ClientFailedError(Exception):
-    """A benchmark program ended or fell silent; the message ends with what it printed."""
+    """A benchmark program ended or timed out; the message ends with its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Ran:
 
 
 class JavaRun(NamedTuple):
-    """What the programs are told to do."""
+    """Options of the programs."""
 
     body_size: int
     is_async: bool = False

@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes: all that is resident, and of it what is anonymous (heap, stacks), shared with nobody."""
+    """Resident bytes, and the anonymous part of them (heap, stacks)."""
 
     resident: int
     anonymous: int
@@ -23,7 +23,7 @@ class Memory:
 
 def cpu_seconds(pid: int) -> float:
     """Returns the user and system time of all threads of `pid`, in steps of 10 ms."""
-    # The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15 of the whole line.
+    # The name in parentheses may contain spaces; utime and stime are fields 14 and 15 of the line.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
@@ -46,7 +46,7 @@ def raise_file_limit() -> None:
 
 
 def machine() -> dict[str, str]:
-    """Returns what a reader needs to know of this machine to judge the figures."""
+    """Returns the facts about this machine that a reader needs to judge the figures."""
     cpus = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     model = cpus[0].partition(":")[2].strip() if cpus else platform.machine()
     total = _kilobytes(Path("/proc/meminfo"))["MemTotal"]

@@ -1,4 +1,4 @@
-"""What producers and consumers ask a broker, as encoded frames."""
+"""Requests of producers and consumers as encoded frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PART = struct.Struct(">IIIII")
 
 
 def send(topic: str, queue_id: int, body: bytes, opaque: int = OPAQUE_FIRST) -> bytes:
-    """SEND_MESSAGE_V2 as Java's clients send it; the generator makes its unique key another each time."""
+    """SEND_MESSAGE_V2 as Java's clients send it; the generator changes the unique key of each."""
     return encode(310, _sending(topic, queue_id, _unique_key(KEY_COUNTER.decode())), body, opaque=opaque)
 
 
@@ -41,7 +41,7 @@ def batches(topic: str, body_size: int, count: int = 64) -> Ring:
 
 
 def pulls(topic: str, count: int) -> Ring:
-    """PULL_MESSAGE of 32 messages, over `count` places in each queue."""
+    """PULL_MESSAGE of 32 messages, at `count` offsets of each queue."""
     return ring(
         count * QUEUES,
         lambda index, opaque: _pull(topic, index % QUEUES, index // QUEUES * PULL_SIZE, _SUBSCRIPTION, opaque),
@@ -49,7 +49,7 @@ def pulls(topic: str, count: int) -> Ring:
 
 
 def long_poll(topic: str, queue_id: int, queue_offset: int, opaque: int) -> bytes:
-    """PULL_MESSAGE that waits for ten minutes where there is nothing."""
+    """PULL_MESSAGE at the end of a queue, which waits for ten minutes."""
     return _pull(topic, queue_id, queue_offset, _SUBSCRIPTION | _SUSPEND, opaque)
 
 
@@ -58,7 +58,7 @@ def max_offset(topic: str, queue_id: int, opaque: int = OPAQUE_FIRST) -> bytes:
 
 
 def make_topic(port: int, topic: str) -> None:
-    """Sends a first message to each queue, which makes the topic."""
+    """Sends one message to each queue, which creates the topic."""
     fill(port, topic, 1, 128)
 
 
@@ -73,7 +73,7 @@ def fill(port: int, topic: str, count: int, body_size: int) -> None:
 
 
 def stored(port: int, topic: str) -> int:
-    """Returns how many messages the queues of a topic hold, by their ends."""
+    """Returns the number of messages of a topic, from its max offsets."""
     with connect(port) as connection:
         answers = [decode(ask(connection, max_offset(topic, queue_id))) for queue_id in range(QUEUES)]
     return sum(int(answer.header["extFields"]["offset"]) for answer in answers)

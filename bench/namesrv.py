@@ -1,4 +1,4 @@
-"""`python -m bench.namesrv`: Kerolox' NameServer beside Java's, in one run under one load generator."""
+"""`python -m bench.namesrv`: compares the NameServer of Kerolox with Java's in one run under one load generator."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class NameServerRun:
 
     def scale(self) -> Section:
         brokers = [broker(index, SCALE_TOPICS, "scale") for index in range(SCALE_BROKERS)]
-        # Few and many take turns, as the servers do: what the machine does meanwhile should meet both alike.
+        # Few and many take turns, as the servers do, so that other load on the machine affects both equally.
         few, many = tables.no_results(), tables.no_results()
         registered_in: dict[str, list[tuple[float, float]]] = {name: [] for name in self._registered}
         for number in range(self._run.rounds):
@@ -114,7 +114,7 @@ class NameServerRun:
             registered.refresh()
 
     def _signs_of_life(self, known: Broker, label: str, number: int, results: tables.Collected) -> None:
-        """Adds what each server pays in one round for the three ways in which a broker says that it lives."""
+        """Adds the CPU cost of each server in one round for the three kinds of broker heartbeats."""
         sender = broker(201, SCALE_TOPICS, "scale")
         kinds: dict[str, tuple[Ring, Profile]] = {
             "QUERY_DATA_VERSION": (version_queries(known, 1024), Profile(1, 16)),
@@ -131,7 +131,7 @@ class NameServerRun:
 
 
 def check_routes(rounds: list[Result], requests: Ring, topics: tuple[str, ...] | list[str]) -> None:
-    """Holds the sampled answers against what was registered: the right broker, the right queues."""
+    """Checks the brokers and queues of the sampled responses against the registered ones."""
     for frame in (frame for result in rounds for frame in result.samples):
         answer = decode(frame)
         topic = topics[requests.opaques.index(b"%d" % answer.header["opaque"])]
@@ -144,7 +144,7 @@ def check_routes(rounds: list[Result], requests: Ring, topics: tuple[str, ...] |
 
 
 def _knows(port: int, requests: Ring) -> bool:
-    """Whether the server answers such a request; 4.9 has no BROKER_HEARTBEAT, and says so with silence."""
+    """Whether the server answers such a request; 4.9 has no BROKER_HEARTBEAT and does not respond to it."""
     with connect(port) as connection:
         connection.settimeout(_SILENCE_SECONDS)
         try:
@@ -154,17 +154,17 @@ def _knows(port: int, requests: Ring) -> bool:
 
 
 @click.command()
-@click.option("--seconds", default=2.0, show_default=True, help="How long each load lasts.")
-@click.option("--rounds", default=3, show_default=True, help="How often each server gets its turn.")
-@click.option("--warm-up", default=20.0, show_default=True, help="Seconds of load on each server before any counts.")
-@click.option("--idle", default=10_000, show_default=True, help="How many idle connections are held.")
+@click.option("--seconds", default=2.0, show_default=True, help="Duration of each load.")
+@click.option("--rounds", default=3, show_default=True, help="Number of rounds; each server runs once per round.")
+@click.option("--warm-up", default=20.0, show_default=True, help="Seconds of warm-up load on each server.")
+@click.option("--idle", default=10_000, show_default=True, help="Number of idle connections.")
 @click.option("--markdown", type=Path, help="Also write the tables to this file.")
 @click.option("--only", multiple=True, help="Only servers with this in their name.")
-@click.option("--quick", is_flag=True, help="One short round: does it run? Not for figures.")
+@click.option("--quick", is_flag=True, help="One short round as a smoke test; the figures mean nothing.")
 def main(
     seconds: float, rounds: int, warm_up: float, idle: int, markdown: Path | None, only: tuple[str, ...], quick: bool
 ) -> None:
-    """Compares Kerolox' NameServer with Java's."""
+    """Compares the NameServer of Kerolox with Java's."""
     if quick:
         seconds, rounds, warm_up, idle = min(seconds, 0.5), 1, 1.0, min(idle, 1_000)
     raise_file_limit()

@@ -11,7 +11,7 @@ from bench.report import Goal, Row, Section, mebibytes, microseconds, millisecon
 from bench.run import GENERATOR_ALONE, Profile
 
 Results = Mapping[str, Sequence[Result]]
-# Kind of request, then server: what a caller fills round by round.
+# Kind of request → server → values of all rounds.
 Collected = defaultdict[str, defaultdict[str, list[Result]]]
 
 _NO_WORSE_THAN_JAVA = Goal(1.0, is_ratio=True)
@@ -20,7 +20,7 @@ _REGISTRATION_CPU = Goal(0.001, shown=milliseconds)
 _RESIDENT = Goal(0.2, is_ratio=True)
 _READY = Goal(0.5, shown=seconds)
 _IDLE_PER_CONNECTION = 200 * MIB / 10_000
-# Below this two measurements of the same thing differ as well.
+# Noise: two measurements of the same thing differ by this much.
 _NO_GROWTH = Goal(1.25, shown=times)
 
 
@@ -140,7 +140,7 @@ def _memory_rows(when: str, measured: Mapping[str, Memory]) -> list[Row]:
 
 
 def _ceiling_notes(results: Mapping[Profile, Results]) -> list[str]:
-    """What the generator can reach at all, and which goal that puts out of sight."""
+    """Explains the ceiling of the generator, and which goals it makes unreachable."""
     notes = []
     for profile, measured in results.items():
         alone = max(measured[GENERATOR_ALONE], key=_rate)

@@ -1,4 +1,4 @@
-"""`python -m bench.newcomer`: what somebody sees who has just cloned the project and has no Java, with the times."""
+"""`python -m bench.newcomer`: runs and times the first steps of a new user without Java."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[1]
-# What stands between these in the README is written by this.
+# This program writes the text between these marks in the README.
 _BEGIN, _END = "<!-- python -m bench.newcomer -->", "<!-- end -->"
 _HIDDEN = re.compile(r"java|javac|jshell|jar|mvn|mvnw|gradle")
 _CLOSING = re.compile(r"=+ .*?\b(\d+) passed(?:.*?(\d+) skipped)?.* in [\d.]+s")
@@ -37,7 +37,7 @@ class Step:
 
 @click.command()
 @click.option("--readme", type=Path, help="Also write the table to this page, between its two marks.")
-@click.option("--only", type=click.IntRange(1, len(_STEPS)), default=len(_STEPS), help="So many of the steps.")
+@click.option("--only", type=click.IntRange(1, len(_STEPS)), default=len(_STEPS), help="Run only the first N steps.")
 def main(readme: Path | None, only: int) -> None:
     """Runs the README's commands in a fresh clone, with a PATH that has no Java on it."""
     with tempfile.TemporaryDirectory(prefix="kerolox-newcomer-") as directory, without_java(Path(directory)) as path:
@@ -58,7 +58,7 @@ def main(readme: Path | None, only: int) -> None:
 
 
 def run(label: str, command: tuple[str, ...], clone: Path, environment: dict[str, str]) -> Step:
-    """Runs a command to its end, and says what it said at last; ClickException, with all of it, if it fails."""
+    """Runs a command and returns its last line; raises ClickException with the whole output if it fails."""
     click.echo(f"{' '.join(command)} ...", err=True)
     log = clone.parent / "log"
     began = time.perf_counter()
@@ -74,7 +74,7 @@ def run(label: str, command: tuple[str, ...], clone: Path, environment: dict[str
 
 
 def said_of(printed: str) -> str:
-    """Returns how many tests passed and were skipped, if there were any, else that every count agreed."""
+    """Returns the numbers of passed and skipped tests if there were any, else that all counts agree."""
     closings = _CLOSING.findall(printed)
     if closings:
         passed = sum(int(found) for found, _ in closings)
@@ -98,13 +98,13 @@ def replaced(page: str, part: str) -> str:
 
 @contextlib.contextmanager
 def without_java(directory: Path) -> Iterator[str]:
-    """A PATH with all that is on the real one, but for Java and what comes with it."""
+    """Returns a PATH with everything on the real one except Java and its tools."""
     programs = directory / "bin"
     programs.mkdir()
-    # The one that runs this, itself: what stands for it on the PATH may look into the user's home.
+    # The real interpreter: a shim on the PATH may depend on the user's home.
     (programs / "python3").symlink_to(Path(sys.executable).resolve())
     for folder in os.environ["PATH"].split(os.pathsep):
-        if not Path(folder).is_dir() or str(ROOT) in folder:
+        if not Path(folder).is_dir() or Path(folder).is_relative_to(ROOT):
             continue
         for program in Path(folder).iterdir():
             link = programs / program.name

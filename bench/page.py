@@ -1,16 +1,16 @@
-"""The page of the documentation that holds the figures: each benchmark replaces its own part, and no other."""
+"""The documentation page of figures: each benchmark replaces only its own part."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-# A part begins with a heading of the first level.
+# A part starts with a first-level heading.
 _HEADING = re.compile(r"^# ", re.MULTILINE)
 
 
 def replace_part(path: Path, part: str) -> None:
-    """Puts a part in the place of the one whose heading begins with the same word, or at the end of the page."""
+    """Replaces the part whose heading starts with the same word, or appends the part."""
     page = path.read_text() if path.exists() else ""
     path.write_text(replaced(page, part))
 

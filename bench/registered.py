@@ -1,4 +1,4 @@
-"""Brokers that stay registered with a NameServer for as long as a run needs them."""
+"""Brokers that stay registered with a NameServer during a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORGET_SECONDS_MAX = 30.0
 
 
 class Registered:
-    """The brokers known to one NameServer, each by a connection of its own.
+    """Registered brokers of one NameServer, each on its own connection.
 
     A NameServer forgets a broker when the connection that registered it closes.
     """
@@ -25,7 +25,7 @@ class Registered:
         self._brokers: list[tuple[Broker, socket.socket]] = []
 
     def add(self, brokers: list[Broker]) -> tuple[float, float]:
-        """Registers them one after the other; returns the seconds it took, and those of the server's CPU."""
+        """Registers the brokers one by one; returns wall seconds and CPU seconds of the server."""
         frames = [broker.registration() for broker in brokers]
         connections = [connect(self._server.port) for _ in brokers]
         cpu, started = cpu_seconds(self._server.pid), time.perf_counter()
@@ -38,14 +38,14 @@ class Registered:
         return taken
 
     def refresh(self) -> None:
-        """Gives a sign of life of every broker, and checks that the NameServer still knows it."""
+        """Sends a heartbeat of every broker, and checks that it is still registered."""
         for broker, connection in self._brokers:
             answer = decode(ask(connection, broker.version_query()))
             if answer.header["extFields"]["changed"] != "false":
                 raise RuntimeError(f"{self._server.name} lost {broker.name}: {answer.header}")
 
     def close(self) -> None:
-        """Closes their connections and returns when the NameServer has forgotten the last of them."""
+        """Closes the connections and returns when the NameServer has unregistered all brokers."""
         for _, connection in self._brokers:
             connection.close()
         deadline = time.monotonic() + _FORGET_SECONDS_MAX

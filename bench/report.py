@@ -12,13 +12,13 @@ from rich.table import Table
 
 KEROLOX = "Kerolox"
 ABSENT = "–"
-# How the columns begin against which ours is held.
+# Prefixes of the columns that ours is compared with.
 _RIVALS = ("Apache", "plain", "C++", "one alone", "prebuilt", "Kafka", "Parquet", "broker path")
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on our figure, or on its ratio to the better of the others' (in the same run)."""
+    """A bound on our figure, or on its ratio to the best other figure of the same run."""
 
     limit: float
     is_ratio: bool = False
@@ -79,7 +79,7 @@ class Row:
         if self.goal is None:
             return ""
         if ours is None or (self.goal.is_ratio and not (self.others() and all(self.others()))):
-            # Beside nothing, or one for whom nothing came of the load, there is nothing to be held against.
+            # No comparison without another figure, or if the other load failed.
             return "not measured"
         return "met" if self.goal.is_met(ours, self.others()) else "MISSED"
 
@@ -147,7 +147,7 @@ class Report:
 
 
 def ratio(ours: float, others: Sequence[float], *, is_more_better: bool) -> float:
-    """Returns our figure as a multiple of the better of the others'; no number, and no goal met, if that is nothing."""
+    """Returns our figure as a multiple of the best other figure; NaN, which meets no goal, if that is zero."""
     best = max(others) if is_more_better else min(others)
     return ours / best if best else math.nan
 

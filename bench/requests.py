@@ -1,4 +1,4 @@
-"""What brokers and clients ask a NameServer, as encoded frames."""
+"""Requests of brokers and clients to a NameServer as encoded frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMESTAMP = 1_700_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A master with its topics, as far as a NameServer gets to know it."""
+    """A master and its topics, as registered with a NameServer."""
 
     name: str
     address: str
@@ -50,11 +50,11 @@ class Broker:
         return encode(103, fields, body, opaque=opaque)
 
     def version_query(self, counter: int = 1, opaque: int = OPAQUE_FIRST) -> bytes:
-        """QUERY_DATA_VERSION, which the NameServer also takes for a sign of life."""
+        """QUERY_DATA_VERSION, which also counts as a heartbeat."""
         return encode(322, self.fields, _json(data_version(counter)), opaque=opaque)
 
     def heartbeat(self, opaque: int = OPAQUE_FIRST) -> bytes:
-        """BROKER_HEARTBEAT, which only 5.x knows; here it wants an answer, so that it can be counted."""
+        """BROKER_HEARTBEAT (5.x only); not oneway here, so that responses can be counted."""
         return encode(904, self.fields, opaque=opaque)
 
 

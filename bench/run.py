@@ -1,4 +1,4 @@
-"""How any comparison is run: every server warmed up, then measured in turns, round after round."""
+"""Runs comparisons: every server is warmed up, then measured in turns, round after round."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from bench.servers import Contestant, Server, started
 
 GENERATOR_ALONE = "generator alone"
 _REFRESH_SECONDS = 15.0
-# Warm-up ends with two loads in a row that are not so much faster than the best before them.
+# Warm-up ends after two loads in a row that are not faster than the best before by this factor.
 _STILL_WARMING = 1.05
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How many connections, and how many requests in flight on each."""
+    """Number of connections, and of requests in flight on each."""
 
     connections: int
     in_flight: int
@@ -34,14 +34,14 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a load goes: a server's port, and the process whose CPU time counts."""
+    """Target of a load: port of the server, and the process whose CPU time is measured."""
 
     port: int
     pid: int
 
 
 class Run:
-    """The servers of a run, and the turns they take under the same load."""
+    """The servers of a run, which take turns under the same load."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Run:
         self._said = ""
 
     def keep_alive(self, refresh: Callable[[], None]) -> None:
-        """Has `refresh` called between loads, often enough for what expires after two minutes."""
+        """Registers `refresh` to be called between loads, often enough for the expiry of two minutes."""
         self._refresh = refresh
 
     def say(self, text: str) -> None:
@@ -90,7 +90,7 @@ class Run:
 
     @contextlib.contextmanager
     def targets(self, requests: Ring, answered_by: Server | None = None) -> Iterator[dict[str, Target]]:
-        """The servers; and, if one of them lends its answers, a canned server to measure the generator."""
+        """Returns the servers and, if one provides its responses, a canned server to measure the generator."""
         targets = {name: Target(server.port, server.pid) for name, server in self.servers.items()}
         if answered_by is None:
             yield targets
@@ -125,7 +125,7 @@ class Run:
         return results
 
     def warm_up(self, requests: Ring, profile: Profile, seconds: float) -> None:
-        """Gives each server that long under load before anything counts: Java compiles while it runs."""
+        """Loads each server for this time before measuring: the JVM compiles while it runs."""
         for name, server in self.servers.items():
             self.say(f"warm-up for {seconds:g} s: {name}")
             target = Target(server.port, server.pid)

@@ -21,12 +21,12 @@ JAVA_HEAP = ("-Xms512m", "-Xmx1g")
 READY_SECONDS_MAX = 60.0
 _PROBE_PAUSE_SECONDS = 0.002
 
-# What 4.9 reaches for by reflection, as Apache's runserver.sh opens it for Java 9 and later.
+# Packages that 4.9 accesses by reflection, opened as by Apache's runserver.sh for Java 9 and later.
 JAVA_OPENED = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang", "java.base/java.util")
 
 
 class NotReadyError(Exception):
-    """The server ended, or did not answer in time; the message ends with what it printed."""
+    """The server ended or did not respond in time; the message ends with its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Server:
 
 
 def name_servers() -> list[Contestant]:
-    """Returns Kerolox' NameServer, where it is installed, and Java's of each version there is."""
+    """Returns the NameServer of Kerolox, if installed, and Java's of each version."""
     apache = [_java_name_server(SERVER_VERSIONS[version]) for version in VERSIONS]
     ours = [Contestant(KEROLOX, _kerolox_command)] if _kerolox_executable().exists() else []
     return ours + apache
@@ -64,7 +64,7 @@ def name_servers() -> list[Contestant]:
 
 @contextlib.contextmanager
 def started(contestant: Contestant) -> Iterator[Server]:
-    """A server of that kind, which answers requests."""
+    """A running server of that kind that answers requests."""
     port = free_port(*contestant.neighbours)
     with temporary_home() as home:
         command = contestant.command(home, port)
@@ -75,8 +75,8 @@ def started(contestant: Contestant) -> Iterator[Server]:
 
 
 def _wait_for_first_answer(process: Process, port: int) -> None:
-    # GET_ROUTEINFO_BY_TOPIC of a topic nobody has: any answer will do. NameServers say TOPIC_NOT_EXIST, and brokers
-    # that they do not know the request.
+    # GET_ROUTEINFO_BY_TOPIC of an unknown topic; any response will do. NameServers answer TOPIC_NOT_EXIST, brokers
+    # REQUEST_CODE_NOT_SUPPORTED.
     request = encode(105, {"topic": "bench-is-anyone-there"})
     deadline = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < deadline:

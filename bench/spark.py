@@ -1,4 +1,4 @@
-"""`python -m bench.spark`: topics as Spark tables, beside Parquet, Kafka and the most that the API can do."""
+"""`python -m bench.spark`: compares topics as Spark tables with Parquet, Kafka and the ceiling of the API."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SparkRun:
         self._reads = Reads(stage, rows, say)
 
     def fill(self) -> None:
-        """Makes the rows, and puts them where they are read from, which also warms the sinks up."""
+        """Creates the rows and writes them to all sources, which also warms up the sinks."""
         self._say(f"{self._rows:,} rows are made")
         self._fill.make()
         self._say("rows to a topic")
@@ -76,14 +76,14 @@ class SparkRun:
 
 
 @click.command()
-@click.option("--rows", default=1_000_000, show_default=True, help="How many rows each job has.")
-@click.option("--rounds", default=2, show_default=True, help="How often each is measured, after one that warms up.")
-@click.option("--backlog", default=10_000_000, show_default=True, help="How many small messages; 0: none.")
-@click.option("--kafka/--no-kafka", default=True, show_default=True, help="Whether Kafka takes part.")
+@click.option("--rows", default=1_000_000, show_default=True, help="Rows per job.")
+@click.option("--rounds", default=2, show_default=True, help="Measured rounds, after one warm-up round.")
+@click.option("--backlog", default=10_000_000, show_default=True, help="Number of small messages; 0 skips this part.")
+@click.option("--kafka/--no-kafka", default=True, show_default=True, help="Include Kafka.")
 @click.option("--directory", type=Path, help="Where tables are written, instead of the system's temporary directory.")
-@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this.")
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Run only this part.")
 @click.option("--markdown", type=Path, help="Also write the tables to Spark's part of this page.")
-@click.option("--quick", is_flag=True, help="One small round: does it run? Not for figures.")
+@click.option("--quick", is_flag=True, help="One small round as a smoke test; the figures mean nothing.")
 def main(
     rows: int,
     rounds: int,
@@ -98,7 +98,7 @@ def main(
     if quick:
         rows, rounds, backlog = min(rows, 20_000), 1, min(backlog, 100_000)
     raise_file_limit()
-    # Whoever ends a run early still wants the processes and temporary files to go.
+    # Stop the processes and delete temporary files also when the run is interrupted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     facts = machine()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -122,7 +122,7 @@ def main(
                 "reads": run.reads,
                 "store": run.store,
                 "decoding": run.decoding,
-                # After those, for the files of brokers hold what is written here, too.
+                # Last, since the broker files would contain these messages too.
                 "writes": run.writes,
                 "backlog": lambda: run.backlog(backlog),
             }

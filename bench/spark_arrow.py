@@ -1,4 +1,4 @@
-"""A source that yields an Arrow batch that was made beforehand, again and again: the ceiling of Spark's Python API."""
+"""A source that yields a prepared Arrow batch repeatedly: the ceiling of Spark's Python API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 NAME = "prebuilt-arrow"
 PARTITIONS = 2
 
-# Tasks come to the same processes again, which need not read the file each time.
+# Worker processes are reused, so the file is read once per process.
 _batches: dict[str, pa.RecordBatch] = {}
 
 
@@ -44,7 +44,7 @@ class _Reader:
         self._limit = int(options.get("rowspertrigger", self._rows))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields as many rows as the partition says."""
+        """Yields the number of rows of the partition."""
         batch = _batches.get(self._path)
         if batch is None:
             with pa.OSFile(self._path, "rb") as file:

@@ -1,4 +1,4 @@
-"""A long backlog of small messages, read by one task and by two: is none missing, and how large do workers grow?"""
+"""Reads a long backlog of small messages with one task and with two: checks completeness and worker memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def measure(stage: Stage, rows: int, say: Callable[[str], None]) -> Backlog:
 
 
 def _check(stage: Stage, rows: int, tasks: int) -> None:
-    """Reads all of it; each number has to be there, and by their sum once."""
+    """Reads the whole backlog; count and sum show that each number occurs exactly once."""
     table = stage.spark.read.format("rocketmq").options(nameServer=stage.namesrv, subscribe=TOPIC).load()
     numbers = table.coalesce(tasks).selectExpr("CAST(CAST(body AS STRING) AS BIGINT) AS number")
     found = numbers.selectExpr("count(*)", "sum(number)", "sum(number * number % 1000003)").first()
@@ -61,10 +61,10 @@ def _check(stage: Stage, rows: int, tasks: int) -> None:
 
 @contextlib.contextmanager
 def _largest_worker() -> Iterator[list[int]]:
-    """The most bytes that a worker of Spark's was seen to hold, in a list of one."""
+    """Yields a list with one item: the peak resident bytes of a Spark worker."""
     largest = [0]
     is_over = threading.Event()
-    # What a process that is used again held before does not count.
+    # The peak of a reused process before this run does not count.
     for process in _workers():
         with contextlib.suppress(OSError):
             (process / "clear_refs").write_text("5")
@@ -102,7 +102,7 @@ def _ancestors(process: int, parents: Mapping[int, int]) -> Iterator[int]:
 
 
 def _peak(process: Path) -> int:
-    """Returns the most bytes that were resident; 0 if it has ended."""
+    """Returns the peak resident bytes; 0 if the process has ended."""
     with contextlib.suppress(OSError):
         for line in (process / "status").read_text().splitlines():
             if line.startswith("VmHWM:"):

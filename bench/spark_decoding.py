@@ -1,4 +1,4 @@
-"""What it costs to make columns of records: those that a broker gives, decoded again and again by one core."""
+"""CPU cost of decoding records to columns: records of a broker, decoded repeatedly on one core."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from bench.spark_rates import TOPIC
 from bench.spark_stage import Stage
-from kerolox.spark.cluster import Cluster
-from kerolox.spark.decoding import Origin, batches
+from kerolox.spark.arrow.batches import Origin, batches
+from kerolox.spark.cluster.metadata import ClusterMetadata
 from kerolox.spark.options import ReadOptions, read_options
-from kerolox.spark.pulling import Puller
-from kerolox.spark.pushing import Narrowing
-from kerolox.spark.schema import columns
-from kerolox.spark.source import planned
-from kerolox.spark.tasks import reading_of
+from kerolox.spark.read.filter_pushdown import PushedFilters
+from kerolox.spark.read.queue_reader import QueueReader
+from kerolox.spark.read.task import read_task
+from kerolox.spark.schema import topic_schema
+from kerolox.spark.source import plan_ranges
 
 _RECORDS_MAX = 50_000
 
@@ -22,9 +22,9 @@ _RECORDS_MAX = 50_000
 def measure(stage: Stage, rounds: int) -> tuple[list[float], list[float]]:
     """Returns CPU seconds for a record in each round: to decode it to the default columns, and to pull it."""
     options = read_options({"nameServer": stage.namesrv, "subscribe": TOPIC}, is_stream=False)
-    wanted = reading_of(options, columns()).values.wanted
+    wanted = read_task(options, topic_schema()).values.wanted
     decoded, pulled = [], []
-    # The first is for what is imported and made once.
+    # The first round is warm-up.
     for _ in range(rounds + 1):
         chunks, seconds = _pulled(options)
         started = time.thread_time()
@@ -35,11 +35,11 @@ def measure(stage: Stage, rounds: int) -> tuple[list[float], list[float]]:
 
 
 def _pulled(options: ReadOptions) -> tuple[Sequence[bytes], float]:
-    """Returns what the first queue gives, and the CPU seconds that went into receiving it."""
-    cluster = Cluster(options.connect, options.pull_group)
-    part = planned(cluster, options, Narrowing())[0]
+    """Returns the records of the first queue, and the CPU seconds of receiving them."""
+    cluster = ClusterMetadata(options.connection, options.pull_group)
+    part = plan_ranges(cluster, options, PushedFilters())[0]
     part = part._replace(end=min(part.end, part.start + _RECORDS_MAX))
-    puller = Puller(options, cluster.address, cluster.addresses())
+    puller = QueueReader(options, cluster.address, cluster.addresses())
     try:
         started = time.thread_time()
         chunks = [chunk.records for chunk in puller.read(part)]

@@ -1,4 +1,4 @@
-"""A Kafka broker, and Spark's source and sink for it, both from Maven: what ours is held beside."""
+"""A Kafka broker, and Spark's source and sink for it, both from Maven, for comparison."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def connectors(installed: str) -> list[tuple[str, str]]:
 
 
 def spark_jars(installed: str) -> tuple[str, str]:
-    """Returns the version of Spark's Kafka source and its jars, parted by commas; MavenError if there are none."""
+    """Returns the version of Spark's Kafka source and its comma-separated jars; raises MavenError if there are none."""
     failures = []
     for source, tokens in connectors(installed):
         try:
@@ -100,7 +100,7 @@ def kafka_broker() -> Iterator[str]:
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
-            # On two busy cores it may hear from itself late, and would then take itself for dead.
+            # On two busy cores its own heartbeats may be late, and the broker would be fenced.
             "broker.session.timeout.ms": "60000",
         }
         file = str(write_properties(home / "kafka.properties", settings))

@@ -14,9 +14,9 @@ from bench.report import KEROLOX
 from bench.spark_arrow import NAME, save
 from bench.spark_stage import Stage
 from kerolox.spark.options import read_options
-from kerolox.spark.schema import columns
+from kerolox.spark.read.task import read_task
+from kerolox.spark.schema import topic_schema
 from kerolox.spark.source import BatchReader
-from kerolox.spark.tasks import reading_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ ARROW, KAFKA, PARQUET = "prebuilt Arrow", "Kafka", "Parquet"
 BROKER_PATH = "broker path"
 TOPIC = "bench"
 BODY_SIZE = 1024
-# So many batches a stream has.
+# Batches per stream.
 BATCHES = 4
 JOBS = (("batch", "noop"), ("batch", "parquet"), ("stream", "noop"), ("stream", "parquet"))
 QUICK_JOBS = (("batch", "noop"), ("stream", "parquet"))
@@ -38,7 +38,7 @@ Rates = dict[str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A source of the same rows: as a table, and as a stream that is cut into batches."""
+    """A source of the same rows: as a table, and as a stream in batches."""
 
     name: str
     table: Callable[[], DataFrame]
@@ -46,7 +46,7 @@ class Side:
 
 
 class Fill:
-    """The rows that all of them have: bodies of 1 KiB that no codec makes smaller by much."""
+    """The rows of all sources: bodies of 1 KiB that hardly compress."""
 
     def __init__(self, stage: Stage, rows: int) -> None:
         self._stage = stage
@@ -81,7 +81,7 @@ class Fill:
 
 
 def sides(stage: Stage, rows: int) -> list[Side]:
-    """Returns ours and those it is held beside; the topic, and Kafka's, must have been filled."""
+    """Returns our source and those for comparison; the topic, and Kafka's, must have been filled."""
     ours = topic_side(stage, rows)
     found = [ours, _arrow_side(stage, ours, rows)]
     if stage.kafka is not None:
@@ -109,7 +109,7 @@ def store_side(stage: Stage) -> DataFrame:
 
 
 def _arrow_side(stage: Stage, ours: Side, rows: int) -> Side:
-    """A batch with our columns, of the size of ours."""
+    """A batch with the columns and size of ours."""
     path = stage.directory / "prebuilt.arrow"
     save(_first_batch(stage), path)
     schema = ours.table().schema
@@ -123,7 +123,7 @@ def _arrow_side(stage: Stage, ours: Side, rows: int) -> Side:
 
 def _first_batch(stage: Stage) -> pa.RecordBatch:
     reader = BatchReader(
-        reading_of(read_options({"nameServer": stage.namesrv, "subscribe": TOPIC}, is_stream=False), columns())
+        read_task(read_options({"nameServer": stage.namesrv, "subscribe": TOPIC}, is_stream=False), topic_schema())
     )
     reading = reader.read(reader.partitions()[0])
     return next(reading)
@@ -152,7 +152,7 @@ def _parquet_side(stage: Stage) -> Side:
 
 
 class Reads:
-    """Measures sides in turns, and sees each time that no row was missing where that can be seen."""
+    """Measures sources in turns, and checks that no row is missing where possible."""
 
     def __init__(self, stage: Stage, rows: int, say: Callable[[str], None]) -> None:
         self._stage = stage
@@ -170,7 +170,7 @@ class Reads:
                 for side in contestants:
                     self._say(f"{kind} to {target}: {side.name}")
                     measured = self._rates(side, kind, target)
-                    # The first makes Java compile what it will need.
+                    # The first round warms up the JVM.
                     if number >= 0:
                         rates[side.name] += measured
         return found
@@ -189,7 +189,7 @@ class Reads:
         return rates
 
     def _rates(self, side: Side, kind: str, target: str) -> list[float]:
-        """Returns the rate of one round; none if Kafka cannot go on."""
+        """Returns the rate of one round; None if Kafka has failed."""
         if side.name == KAFKA:
             return self._stage.with_kafka(lambda: self._rate(side, kind, target))
         return [self._rate(side, kind, target)]

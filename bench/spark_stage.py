@@ -1,4 +1,4 @@
-"""What the Spark benchmark runs on: a session on two cores, two brokers of ours, and Kafka's where it is reachable."""
+"""Environment of the Spark benchmark: a session on two cores, two brokers of ours, and Kafka if reachable."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _SETTINGS = {
 
 @dataclass(slots=True)
 class Stage:
-    """All that is running, and where to put files."""
+    """All running servers, and the directory for files."""
 
     spark: SparkSession
     directory: Path
     namesrv: str
     admin: AdminClient
     stores: list[Path]
-    # Where Kafka is and the version of Spark's source for it; or why there is none.
+    # Address of Kafka and version of Spark's source for it, or the reason why there is none.
     kafka: str | None
     connector: str
     kafka_absence: str
 
     def with_kafka(self, measure: Callable[[], float]) -> list[float]:
-        """Returns a rate in which Kafka takes part; none once it has failed, so that the others are still measured."""
+        """Returns a rate with Kafka; None once it has failed, so that the others are still measured."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -111,7 +111,7 @@ def _session(directory: Path, jars: str) -> Iterator[SparkSession]:
 
     prepare()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Workers find this module too, wherever the benchmark was started, and compile what they import once.
+    # Workers must find this module in any working directory, and share compiled bytecode.
     root = Path(__file__).parents[1]
     os.environ["PYTHONPATH"] = os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

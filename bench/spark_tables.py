@@ -19,7 +19,7 @@ _SCALING = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Written(Goal):
-    """So many rows per second, or so many times Kafka's; either will do."""
+    """A goal met by a rate in rows per second, or by a multiple of Kafka's rate."""
 
     @property
     def text(self) -> str:
@@ -30,7 +30,7 @@ class _Written(Goal):
 
 
 def reads(found: Mapping[tuple[str, str], Rates]) -> list[Section]:
-    """One table beside the ceiling of the API and Parquet, one beside Kafka."""
+    """Returns a table compared with the API ceiling and Parquet, and one compared with Kafka."""
     ceiling = Section("From a topic, 1 KiB bodies", (KEROLOX, ARROW, PARQUET), than=ARROW)
     kafka = Section("From a topic, beside Kafka's source", (KEROLOX, KAFKA), than=KAFKA)
     for (kind, target), rates in found.items():

@@ -1,4 +1,4 @@
-"""`python -m bench.store`: the store's speed and size, beside plain writes and reads in the same run."""
+"""`python -m bench.store`: compares speed and size of the store with plain writes and reads in one run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench.report import Report, Section
 from bench.store_queues import many_queues
 from bench.store_rates import Load, append_rates, read_rates
 from bench.store_recovery import GIB, Kind, recoveries
-from kerolox.store.configuration import FlushDiskType
+from kerolox.store.config import FlushDiskType
 
 BODY_SIZES = (128, 1024, 64 * 1024)
 QUEUE_COUNTS = (1, 1_000)
@@ -37,7 +37,7 @@ class StoreRun:
         self._size = size
         self._directory = directory
         self._say = say
-        # A sixteenth of what is recovered is enough to see a rate.
+        # A sixteenth of the recovered size is enough to measure a rate.
         self._loads = [
             Load(body_size, queues, max(1_000, min(MESSAGES_MAX, size // 16 // body_size)))
             for body_size in BODY_SIZES
@@ -65,13 +65,15 @@ class StoreRun:
 
 
 @click.command()
-@click.option("--rounds", default=3, show_default=True, help="How often each is measured.")
-@click.option("--mebibytes", default=1024, show_default=True, help="How large a log is recovered.")
-@click.option("--queues", default=50_000, show_default=True, help="How many queues are held.")
+@click.option("--rounds", default=3, show_default=True, help="Number of rounds.")
+@click.option("--mebibytes", default=1024, show_default=True, help="Size of the recovered log in MiB.")
+@click.option("--queues", default=50_000, show_default=True, help="Number of queues.")
 @click.option("--directory", type=Path, help="Where stores are made, instead of the system's temporary directory.")
-@click.option("--part", "parts", multiple=True, type=click.Choice(["rates", "recovery", "queues"]), help="Only this.")
+@click.option(
+    "--part", "parts", multiple=True, type=click.Choice(["rates", "recovery", "queues"]), help="Only this part."
+)
 @click.option("--markdown", type=Path, help="Also write the tables to the store's part of this page.")
-@click.option("--quick", is_flag=True, help="One small round: does it run? Not for figures.")
+@click.option("--quick", is_flag=True, help="One small round as a smoke test; the figures mean nothing.")
 def main(
     rounds: int,
     mebibytes: int,
@@ -85,7 +87,7 @@ def main(
     if quick:
         rounds, mebibytes, queues = 1, min(mebibytes, 64), min(queues, 2_000)
     raise_file_limit()
-    # Whoever ends a run early still wants the temporary files to go.
+    # Delete temporary files also when the run is interrupted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     facts = {name: fact for name, fact in machine().items() if name != "Java"}
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

@@ -1,4 +1,4 @@
-"""What is put into the store under measurement: messages such as a Java client sends, with a tag."""
+"""The measured messages: like those of a Java client, with a tag."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from pathlib import Path
 
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
-from kerolox.message.record import encode
-from kerolox.store.configuration import FlushDiskType, StoreConfig
-from kerolox.store.log.commit_log import Draft
+from kerolox.message.records.record import encode
+from kerolox.store.config import FlushDiskType, StoreConfig
+from kerolox.store.log.commit_log import Append
 
 QUEUES_PER_TOPIC = 1_000
 _SEED = 20_261_115
 
 
-def drafts(body_size: int, count: int, queues: int = 1, first: int = 0, *, has_keys: bool = False) -> list[Draft]:
-    """Returns messages that go to so many queues in turn; each has a unique id, and two keys if that is wanted."""
+def drafts(body_size: int, count: int, queues: int = 1, first: int = 0, *, has_keys: bool = False) -> list[Append]:
+    """Returns messages for `queues` queues in turn; each has a unique id, and optionally two keys."""
     body = random.Random(_SEED).randbytes(body_size + 256)
     numbers = range(first, first + count)
     return [_draft(body[number % 256 :][:body_size], number, queues, has_keys=has_keys) for number in numbers]
 
 
-def _draft(body: bytes, number: int, queues: int, *, has_keys: bool) -> Draft:
+def _draft(body: bytes, number: int, queues: int, *, has_keys: bool) -> Append:
     topic = f"bench-{number % queues // QUEUES_PER_TOPIC}"
     queue_id = number % queues % QUEUES_PER_TOPIC
     properties = {
@@ -32,7 +32,7 @@ def _draft(body: bytes, number: int, queues: int, *, has_keys: bool) -> Draft:
     }
     if has_keys:
         properties["KEYS"] = f"order-{number:08d} customer-{number * 7919 % 100_000:06d}"
-    return Draft(topic, queue_id, encode(Message(topic, body, to_bytes(properties), queue_id=queue_id)))
+    return Append(topic, queue_id, encode(Message(topic, body, to_bytes(properties), queue_id=queue_id)))
 
 
 def config(directory: Path, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH) -> StoreConfig:

@@ -1,4 +1,4 @@
-"""What many queues cost: memory, open files, and the time to open them."""
+"""Cost of many queues: memory, open files, and the time to open them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GROUP = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a process has that has the store open, and how long it took to get there and to stop."""
+    """Memory and open files of a process with an open store, and the times to open and close it."""
 
     seconds: float
     resident: int
@@ -30,7 +30,7 @@ class Held:
 
 
 def many_queues(count: int, directory: Path, say: Callable[[str], None]) -> tuple[Held, Held, Held]:
-    """Returns what is held after each queue was written to and flushed, after a clean start, and after a crash."""
+    """Measures after writing and flushing each queue, after a clean start, and after a crash."""
     say(f"{count:,} queues: writing to each")
     written = in_child(_write, directory, count)
     say(f"{count:,} queues: opening them after a clean stop")
@@ -47,7 +47,7 @@ def _write(directory: Path, count: int) -> Held:
     start = time.perf_counter()
     for first in range(0, count, _GROUP):
         store.append(drafts(_BODY_SIZE, min(_GROUP, count - first), count, first))
-    asyncio.run(store.behind.flush())
+    asyncio.run(store.flush_behind.flush())
     return _held(store, count, time.perf_counter() - start, before)
 
 

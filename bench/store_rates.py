@@ -1,4 +1,4 @@
-"""How fast a store takes and gives messages, beside plain writes and reads of the same bytes."""
+"""Rates of puts and gets, compared with plain writes and reads of the same bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.store_messages import config, drafts
-from kerolox.store.configuration import FlushDiskType
-from kerolox.store.log.commit_log import Draft
+from kerolox.store.config import FlushDiskType
+from kerolox.store.log.commit_log import Append
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
 
@@ -56,12 +56,12 @@ async def _append_rates(load: Load, flush: FlushDiskType, rounds: int, directory
     await store.open()
     services = asyncio.create_task(store.run())
     try:
-        # The first round makes files and fills caches.
+        # The first round creates files and fills caches.
         for number in range(rounds + 1):
             for way, put in (("put", _put_all), ("append", _append_all)):
                 say(f"{flush.value}, {load}, {way}, round {number}/{rounds}")
                 ours = await _timed(put(store, made))
-                await store.behind.flush()
+                await store.flush_behind.flush()
                 plain = _write_plainly(directory / "plain", made, is_sync=is_sync)
                 if number:
                     rates[way].ours.append(len(made) / ours)
@@ -80,8 +80,8 @@ async def _timed(work: asyncio.Future[None] | object) -> float:
     return time.perf_counter() - start
 
 
-async def _put_all(store: Store, made: Sequence[Draft]) -> None:
-    """Puts all, with so many on their way at any time."""
+async def _put_all(store: Store, made: Sequence[Append]) -> None:
+    """Puts all messages, with a fixed number in flight."""
     waiting = iter(made)
 
     async def sender() -> None:
@@ -92,7 +92,7 @@ async def _put_all(store: Store, made: Sequence[Draft]) -> None:
     await asyncio.gather(*(sender() for _ in range(IN_FLIGHT)))
 
 
-async def _append_all(store: Store, made: Sequence[Draft]) -> None:
+async def _append_all(store: Store, made: Sequence[Append]) -> None:
     is_sync = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
     for group in _groups(made):
         places = store.append(group)
@@ -101,13 +101,13 @@ async def _append_all(store: Store, made: Sequence[Draft]) -> None:
             assert await store.flusher.wait(places[-1].end_offset, timeout_seconds=60)
 
 
-def _groups(made: Sequence[Draft]) -> Iterator[Sequence[Draft]]:
+def _groups(made: Sequence[Append]) -> Iterator[Sequence[Append]]:
     for first in range(0, len(made), IN_FLIGHT):
         yield made[first : first + IN_FLIGHT]
 
 
-def _write_plainly(path: Path, made: Sequence[Draft], *, is_sync: bool) -> float:
-    """Writes the same bytes in pieces of the same size into a file that is there; returns the seconds."""
+def _write_plainly(path: Path, made: Sequence[Append], *, is_sync: bool) -> float:
+    """Writes the same bytes in pieces of the same size into an existing file; returns the seconds."""
     pieces = [b"".join([draft.records for draft in group]) for group in _groups(made)]
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -136,7 +136,7 @@ def read_rates(load: Load, rounds: int, directory: Path, say: Say) -> Rates:
     store.recover()
     try:
         places = [place for group in _groups(made) for place in store.append(group)]
-        asyncio.run(store.behind.flush())
+        asyncio.run(store.flush_behind.flush())
         pieces = _pieces(load, [(place.physical_offset, place.end_offset) for place in places])
         for number in range(rounds + 1):
             say(f"reading {load}, round {number}/{rounds}")
@@ -166,7 +166,7 @@ def _read_all(store: Store, load: Load, count: int) -> None:
 
 
 def _pieces(load: Load, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns offset and size of what is read at once."""
+    """Returns offset and size of each read."""
     if load.queues > 1:
         by_queue = (places[first :: load.queues] for first in range(load.queues))
         return [(start, end - start) for queue in by_queue for start, end in queue]

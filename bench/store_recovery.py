@@ -1,4 +1,4 @@
-"""How long a store takes to open: after a clean stop, and after its process was killed."""
+"""Time to open a store after a clean stop, and after its process was killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNK_SIZE = 1024 * 1024
 
 
 class Kind(NamedTuple):
-    """Messages of which a log is full, and how large a part of the size asked for it has: small ones take long."""
+    """The messages of a log, and its fraction of the requested size: small messages take long."""
 
     body_size: int
     part: float
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What it took to open a store, in seconds: on the clock, and of CPU time."""
+    """Wall and CPU seconds to open a store."""
 
     seconds: float
     cpu: float
@@ -53,7 +53,7 @@ class Recoveries:
 
 
 def recoveries(kind: Kind, size: int, rounds: int, directory: Path, say: Callable[[str], None]) -> Recoveries:
-    """Fills a log with its part of `size` bytes, and opens it again and again.
+    """Fills a log with its fraction of `size` bytes, and opens it repeatedly.
 
     The first process is killed before anything but the log was flushed, so that the whole of it must be read and
     dispatched. Of what it finds the next one syncs nothing either.
@@ -107,7 +107,7 @@ def _open(directory: Path) -> tuple[Cost, int]:
 def _open_and_flush(directory: Path) -> None:
     store = Store(config(directory))
     store.recover()
-    asyncio.run(store.behind.flush())
+    asyncio.run(store.flush_behind.flush())
 
 
 def _open_and_close(directory: Path) -> Cost:

@@ -9,7 +9,7 @@ from bench.report import KEROLOX, Goal, Row, Section, mebibytes, per_second, sec
 from bench.store_queues import Held
 from bench.store_rates import IN_FLIGHT, READ_COUNT_MAX, Load, Rates
 from bench.store_recovery import GIB, Cost, Kind, Recoveries
-from kerolox.store.configuration import FlushDiskType
+from kerolox.store.config import FlushDiskType
 
 _PLAIN_WRITE, _PLAIN_READ, _PLAIN_SCAN = "plain write", "plain read", "plain read and CRC"
 _CLEAN = Goal(2.0, shown=lambda value: f"{value:g} s/GiB")

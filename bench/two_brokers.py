@@ -1,4 +1,4 @@
-"""Two of Kerolox' brokers at once beside one: how a machine with more than one core is filled."""
+"""Compares two brokers of Kerolox at once with one: scaling on several cores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GOAL = Goal(1.7, is_ratio=True, than="one", is_minimum=True)
 
 
 def compare(generator: CompiledGenerator, profile: Profile, *, rounds: int, seconds: float) -> Section:
-    """Loads one of two brokers and then both at once, in turns, each by a generator of its own."""
+    """Loads one of two brokers, then both at once, in turns, each with its own generator."""
     requests = messages.sends(_TOPIC, 128)
 
     def load(server: Server) -> Result:

@@ -1,4 +1,4 @@
-"""`python -m bench.up`: `kerolox up`, from the command until it serves, beside Java's NameServer and broker."""
+"""`python -m bench.up`: measures the start of `kerolox up`, compared with Java's NameServer and broker."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ WITH_DASHBOARD = f"{KEROLOX} with dashboard"
 WITHOUT = "without a dashboard"
 _PROBE_PAUSE_SECONDS = 0.002
 _GET_BROKER_CLUSTER_INFO = 106
-# Memory is looked at when what was needed only to start has settled.
+# Memory is measured after start-up allocations have settled.
 _SETTLED_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Seconds from the command until a broker was known to the NameServer, and what was resident then."""
+    """Seconds from the command until a broker was registered, and resident memory at that time."""
 
     seconds: float
     resident: int
@@ -50,14 +50,14 @@ def ours(*, with_dashboard: bool) -> Started:
         ]
         spawned = time.perf_counter()
         with running(command, home, f"127.0.0.1:{namesrv_port}") as process:
-            # With a dashboard, it has said that it is ready only when that answers, too.
+            # With a dashboard, it reports ready only when the dashboard responds.
             wait_for_broker([process], namesrv_port, also="Stop it" if with_dashboard else "")
             taken = time.perf_counter() - spawned
             return Started(taken, resident([process]))
 
 
 def java() -> Started:
-    """Starts Java's NameServer and, as soon as it can be, its broker; the time is that of both together."""
+    """Starts Java's NameServer and, as soon as possible, its broker; the time is that of both."""
     with contextlib.ExitStack() as held:
         spawned = time.perf_counter()
         processes, namesrv_port = java_cluster(held)
@@ -67,7 +67,7 @@ def java() -> Started:
 
 
 def wait_for_broker(processes: list[Process], namesrv_port: int, also: str = "") -> None:
-    """Returns when the NameServer lists a broker, and the first process has said `also`."""
+    """Waits until the NameServer lists a broker and the first process has printed `also`."""
     request = encode(_GET_BROKER_CLUSTER_INFO, {})
     deadline = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < deadline:
@@ -88,7 +88,7 @@ def resident(processes: list[Process]) -> int:
 
 
 def measured(rounds: int, console: Console, *, has_dashboard: bool, has_java: bool) -> dict[str, list[Started]]:
-    """Each starts once in each round, in turns."""
+    """Starts each once per round, in turns."""
     contestants = {KEROLOX: lambda: ours(with_dashboard=False)}
     if has_dashboard:
         contestants[WITH_DASHBOARD] = lambda: ours(with_dashboard=True)
@@ -103,7 +103,7 @@ def measured(rounds: int, console: Console, *, has_dashboard: bool, has_java: bo
 
 
 def sections(results: dict[str, list[Started]]) -> list[Section]:
-    """A table for what has no dashboard, and one for what has."""
+    """Returns a table without and one with the dashboard."""
     found = [_section(WITHOUT, KEROLOX, results, resident_max=100 * MIB)]
     if WITH_DASHBOARD in results:
         found.append(_section("with the dashboard", WITH_DASHBOARD, results, resident_max=160 * MIB))
@@ -133,18 +133,18 @@ def _section(title: str, name: str, results: dict[str, list[Started]], *, reside
 
 
 def dashboard_is_installed() -> bool:
-    """Whether the Python that is measured has the extra."""
+    """Whether the measured Python has the dashboard extra."""
     script = "from kerolox.local.up import has_dashboard; print(has_dashboard())"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 @click.command()
-@click.option("--rounds", default=5, show_default=True, help="How often each is started.")
-@click.option("--java/--no-java", "has_java", default=True, help="Whether Java's are started beside it.")
+@click.option("--rounds", default=5, show_default=True, help="Number of rounds.")
+@click.option("--java/--no-java", "has_java", default=True, help="Also start Java's servers.")
 @click.option("--markdown", type=Path, help="Also write the tables to this file.")
-@click.option("--quick", is_flag=True, help="One round: does it run? Not for figures.")
+@click.option("--quick", is_flag=True, help="One round as a smoke test; the figures mean nothing.")
 def main(rounds: int, has_java: bool, markdown: Path | None, quick: bool) -> None:
-    """Measures how soon `kerolox up` serves, and what it holds."""
+    """Measures start time and memory of `kerolox up`."""
     console = Console()
     facts = machine()
     has_dashboard = dashboard_is_installed()

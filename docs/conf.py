@@ -1,13 +1,13 @@
-"""How Sphinx renders these pages; `make docs` runs it."""
+"""Sphinx configuration; `make docs` runs it."""
 
 project = "Kerolox"
 author = "Kerolox"
 extensions = ["myst_parser"]
 root_doc = "README"
 exclude_patterns = ["__pycache__"]
-# Headings are linked to as on GitHub, where these pages are read, too.
+# Heading anchors as on GitHub, where these pages are read too.
 myst_heading_anchors = 4
-# Pages lead to each other by their own links; a test sees that each can be reached.
+# Pages link to each other without a toctree; a test checks that each can be reached.
 suppress_warnings = ["toc.not_included"]
 html_theme = "alabaster"
 html_theme_options = {

@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md: every setting, from the classes that declare them."""
+"""Generates docs/reference/configuration.md: every setting, from the classes that declare them."""
 
 import dataclasses
 import inspect
@@ -8,24 +8,24 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any
 
-from kerolox.broker.configuration import BrokerConfig, ClientConfig, ServerConfig
+from kerolox.broker.config import BrokerConfig, ClientConfig, ServerConfig
 from kerolox.namesrv import NamesrvConfig
-from kerolox.remoting.configuration import ListenerConfig
-from kerolox.runtime.configuration import INT_MAX, INT_MIN, Properties
-from kerolox.store.configuration import StoreConfig
+from kerolox.remoting.config import ListenerConfig
+from kerolox.runtime.config import INT_MAX, INT_MIN, Properties
+from kerolox.store.config import StoreConfig
 
 PAGE = Path(__file__).parent / "reference" / "configuration.md"
 
 _HEAD = """# Configuration
 
-A properties file with RocketMQ's keys is given to `kerolox broker -c FILE` and `kerolox namesrv -c FILE`; `-p` prints
-every setting with its value. Keys that nobody knows are kept and shown, and do nothing. What is marked _changeable_ may
-be changed while the server runs, by `kerolox admin updateBrokerConfig` and `updateNamesrvConfig`; nothing else may be.
-This page is made from the code by `python -m docs.generate`, and a test holds it to that.
+`kerolox broker -c FILE` and `kerolox namesrv -c FILE` read a properties file with RocketMQ's keys; `-p` prints every
+setting with its value. Unknown keys are kept and shown, but have no effect; a warning at the start names them.
+`kerolox admin updateBrokerConfig` and `updateNamesrvConfig` change the settings marked _changeable_ while the server
+runs, and no others. `python -m docs.generate` generates this page from the code, and a test compares them.
 
 """
-# By key, what is found out where the server runs.
-_FOUND_OUT = {
+# Defaults that depend on the machine, by key.
+_MACHINE_DEFAULTS = {
     "rocketmqHome": "`$ROCKETMQ_HOME`",
     "namesrvAddr": "`$NAMESRV_ADDR`",
     "brokerName": "name of the machine",
@@ -44,7 +44,7 @@ _PARTS: tuple[tuple[str, type[Properties]], ...] = (
 
 
 def page() -> str:
-    """Returns the page as it should be."""
+    """Return the text of the generated page."""
     own = {"listenPort"}
     shared = set(ListenerConfig.keys()) - own
     parts = [_part(title, kind, own if kind is ListenerConfig else shared) for title, kind in _PARTS]
@@ -52,10 +52,10 @@ def page() -> str:
 
 
 def _part(title: str, kind: type[Properties], left_out: set[str]) -> str:
-    comments = {**_comments(ListenerConfig), **_comments(kind)}
+    comments = {**comments_of(ListenerConfig), **comments_of(kind)}
     hints = typing.get_type_hints(kind)
     rows = [
-        f"| `{key}` | {_kind(hints[field.name], field)} | {_default(key, field)} | {_told(field, comments)} |\n"
+        f"| `{key}` | {_kind(hints[field.name], field)} | {_default(key, field)} | {_description(field, comments)} |\n"
         for key, field in kind.keys().items()
         if key not in left_out
     ]
@@ -85,7 +85,7 @@ def _limit(number: int) -> str:
 
 def _default(key: str, field: "dataclasses.Field[Any]") -> str:
     if field.default is dataclasses.MISSING:
-        return _FOUND_OUT[key]
+        return _MACHINE_DEFAULTS[key]
     value = field.default
     if value is None or value == "":
         return ""
@@ -94,13 +94,15 @@ def _default(key: str, field: "dataclasses.Field[Any]") -> str:
     return f"`{value.value if isinstance(value, Enum) else value}`"
 
 
-def _told(field: "dataclasses.Field[Any]", comments: dict[str, str]) -> str:
+def _description(field: "dataclasses.Field[Any]", comments: dict[str, str]) -> str:
     marks = ["_changeable_"] if field.metadata.get("changeable") else []
+    if older := field.metadata.get("formerly"):
+        marks.append(f"Older releases spell it `{older}`, which is accepted, too.")
     return " ".join([comments.get(field.name, ""), *marks]).strip().replace("|", "\\|")
 
 
-def _comments(kind: type[Properties]) -> dict[str, str]:
-    """Returns by field the sentences above it; what has no full stop is a heading of several."""
+def comments_of(kind: type) -> dict[str, str]:
+    """Return the comment above each field, by field name; a comment without a full stop is a heading and is ignored."""
     found: dict[str, str] = {}
     above: list[str] = []
     for line in inspect.getsource(kind).splitlines():

@@ -1,6 +1,6 @@
-"""Writes the pages of docs/reference that are made from the code. `python -m docs.generate`.
+"""`python -m docs.generate`: writes the pages of docs/reference that are generated from the code.
 
-Here is requests.md: every request code, who answers it, and how.
+This module generates requests.md: every request code, which server answers it, and its state.
 """
 
 import importlib
@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from docs import commands, configuration, metrics
+from docs import api, commands, configuration, metrics
 from kerolox.broker import Broker, Settings
-from kerolox.broker.refusals import REFUSED, UNSUPPORTED
+from kerolox.broker.unsupported import REFUSED, UNSUPPORTED
 from kerolox.codes import RequestCode
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.wire import headers
@@ -22,7 +22,7 @@ from kerolox.wire.header import Request
 
 PAGE = Path(__file__).parent / "reference" / "requests.md"
 
-# What brokers ask of clients, or tell them.
+# Requests that brokers send to clients.
 TO_CLIENTS = frozenset(
     {
         RequestCode.CHECK_TRANSACTION_STATE,
@@ -37,9 +37,9 @@ TO_CLIENTS = frozenset(
 
 _HEAD = """# Requests
 
-Every request code of the protocol, by whom it is answered, the fields of its header (those in brackets may be left
-out), and its state. What is not answered gets code 3, REQUEST_CODE_NOT_SUPPORTED. This page is made from the code by
-`python -m docs.generate`, and a test holds it to that.
+All request codes of the protocol, with the servers that answer them, the fields of their headers (fields in brackets
+are optional), and their state. Other requests get code 3, REQUEST_CODE_NOT_SUPPORTED. `python -m docs.generate`
+generates this page from the code, and a test compares them.
 
 | code | name | answered by | header | state |
 |---|---|---|---|---|
@@ -47,14 +47,14 @@ out), and its state. What is not answered gets code 3, REQUEST_CODE_NOT_SUPPORTE
 
 
 def page() -> str:
-    """Returns the page as it should be."""
+    """Return the text of the generated page."""
     return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in _rows())
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
-    # Neither is started; they know what they answer from their making on.
-    brokers = Broker(Settings()).routes.requests
-    name_servers = NameServer(NamesrvConfig()).routes.requests
+    # The constructors register the processors, so neither server needs to be started.
+    brokers = Broker(Settings()).router.requests
+    name_servers = NameServer(NamesrvConfig()).router.requests
     declared = _declared()
     for code in RequestCode:
         answering = [
@@ -77,7 +77,7 @@ def _rows() -> Iterator[tuple[str, ...]]:
 
 def _state(code: RequestCode, *, is_answered: bool) -> str:
     if code in TO_CLIENTS:
-        return "passed on to the client" if is_answered else "asked of clients by a broker"
+        return "forwarded to the client" if is_answered else "sent to clients by a broker"
     if is_answered:
         return "answered"
     if code in REFUSED:
@@ -96,7 +96,7 @@ def _declared() -> dict[int, type[Request[Any]]]:
     return {
         request.code: request
         for request in _descendants(Request)
-        # Tests declare some of their own.
+        # Tests declare further requests.
         if hasattr(request, "code") and request.__module__.startswith(headers.__name__)
     }
 
@@ -109,10 +109,10 @@ def _descendants(kind: type[Any]) -> Iterator[type[Any]]:
 
 def write() -> None:
     PAGE.write_text(page())
-    for part in (commands, configuration, metrics):
+    for part in (api, commands, configuration, metrics):
         part.PAGE.write_text(part.page())
 
 
 if __name__ == "__main__":
     write()
-    sys.stdout.write(f"wrote pages of {PAGE.parent}\n")
+    sys.stdout.write(f"wrote the pages in {PAGE.parent}\n")

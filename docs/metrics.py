@@ -1,44 +1,50 @@
-"""docs/reference/metrics.md: every metric, and its labels."""
+"""Generates docs/reference/metrics.md: every metric and its labels."""
 
 from pathlib import Path
 
-from kerolox.broker import metric_names as broker
+from kerolox.broker.metrics import names as broker
 from kerolox.namesrv import metrics as namesrv
-from kerolox.runtime.exposition import PROCESS_METRICS, Metric
+from kerolox.runtime.metrics.prometheus import PROCESS_METRICS, Metric
 
 PAGE = Path(__file__).parent / "reference" / "metrics.md"
 
 _HEAD = """# Metrics
 
-What brokers and NameServers tell Prometheus at `/metrics`, if they are [told to](../how-to/watch-with-prometheus.md).
-Names that begin with `rocketmq_` are those of RocketMQ 5.x, with its labels as far as they are listed; those that begin
-with `kerolox_` are ours. This page is made from the code by `python -m docs.generate`, and a test holds it to that.
+Brokers and NameServers serve these metrics to Prometheus at `/metrics`, if they are
+[enabled](../how-to/watch-with-prometheus.md). Metrics that begin with `rocketmq_` have the names of RocketMQ 5.x, and
+those of its labels that are listed here; metrics that begin with `kerolox_` are additions. `python -m docs.generate`
+generates this page from the code, and a test compares them.
 
-Where messages pass, nothing is counted for these metrics: what is counted anyway is read when somebody asks, at most
-once in a second. Ages and lags are looked up then, some hundred queues to a turn of the event loop.
-`metricsSeriesMax` topics (1,000 unless set), and as many pairs of topic and group, have series of their own: the first
-that came. All others share one, whose labels say `other`. `metricsLabel=zone:north` adds a label to each metric.
+Sending and consuming messages updates no counters for these metrics alone: a scrape reads counters that exist for
+other reasons, at most once a second. It also looks up ages and lags, some hundred queues per iteration of the event
+loop. The first `metricsSeriesMax` topics (1,000 by default), and as many pairs of topic and group, have their own
+series. All others share one series with the label value `other`. `metricsLabel=zone:north` adds a label to each
+metric.
 
 """
 
 
 def page() -> str:
-    """Returns the page as it should be."""
+    """Return the text of the generated page."""
     parts = (
         (
             "Brokers",
-            "All have the labels `cluster`, `node_type` (broker) and `node_id` (the broker's name).",
+            "All metrics have the labels `cluster`, `node_type` (broker) and `node_id` (the broker's name).",
             broker.METRICS,
         ),
-        ("NameServers", "All have the labels `node_type` (nameserver) and `node_id` (the address).", namesrv.METRICS),
-        ("Processes", "Whoever answers tells of its own process, too.", PROCESS_METRICS),
+        (
+            "NameServers",
+            "All metrics have the labels `node_type` (nameserver) and `node_id` (the address).",
+            namesrv.METRICS,
+        ),
+        ("Processes", "Brokers and NameServers also export metrics of their process.", PROCESS_METRICS),
     )
     return _HEAD + "\n".join(_part(*part) for part in parts)
 
 
-def _part(title: str, told: str, metrics: tuple[Metric, ...]) -> str:
+def _part(title: str, introduction: str, metrics: tuple[Metric, ...]) -> str:
     rows = "".join(
         f"| `{it.name}` | {it.kind.value} | {' '.join(f'`{label}`' for label in it.labels)} | {it.help} |\n"
         for it in metrics
     )
-    return f"## {title}\n\n{told}\n\n| name | kind | labels | what it is |\n|---|---|---|---|\n{rows}"
+    return f"## {title}\n\n{introduction}\n\n| name | kind | labels | what it is |\n|---|---|---|---|\n{rows}"

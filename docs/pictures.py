@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/images anew. `python -m docs.pictures`; it needs Chromium, and takes some minutes.
+"""Recreates the pictures of docs/images. `python -m docs.pictures`; it needs Chromium, and takes some minutes.
 
 Cluster, charts and pipelines are those that `KEEP=1 make demo` leaves up; a message with its trace and dead letters,
 which the demo has none of, come from a small cluster like that of tests/dashboard.
@@ -37,12 +37,12 @@ async def main() -> None:
                 await picture(browser, "dashboard-charts", f"{url}/charts", drawn="disk")
                 await picture(browser, "dashboard-pipelines", f"{url}/pipelines")
             async with small(Path(folder)) as (url, message):
-                await picture(browser, "dashboard-message", f"{url}{message}", before="All of it")
+                await picture(browser, "dashboard-message", f"{url}{message}", before="Details")
                 await picture(browser, "dashboard-dead-letters", f"{url}/dead-letters?group=billing")
 
 
 async def picture(browser: Browser, name: str, url: str, *, drawn: str = "", before: str = "") -> None:
-    """Keeps a page, all of it or what comes `before` a heading, once the chart `drawn` has lines."""
+    """Takes a screenshot of a page, whole or up to the heading `before`, once the chart `drawn` has lines."""
     page = await browser.new_page(viewport={"width": _WIDTH, "height": _HEIGHT})
     page.set_default_timeout(MILLIS_MAX)
     await page.goto(url)
@@ -53,7 +53,7 @@ async def picture(browser: Browser, name: str, url: str, *, drawn: str = "", bef
         box = await page.get_by_role("heading", name=before).bounding_box()
         assert box is not None
         height = int(box["y"]) - 12
-    # The menu is as high as the window.
+    # The menu has the height of the window.
     await page.set_viewport_size({"width": _WIDTH, "height": height})
     await page.screenshot(path=IMAGES / f"{name}.png")
     await page.close()
@@ -62,16 +62,16 @@ async def picture(browser: Browser, name: str, url: str, *, drawn: str = "", bef
 
 @asynccontextmanager
 async def demo(folder: Path) -> AsyncIterator[str]:
-    """Yields the address of the dashboard that the demo leaves up."""
+    """Yield the address of the dashboard that the demo leaves running."""
     environ = os.environ | {"KEEP": "1", "KEROLOX_HOME": str(folder / "home"), "TMPDIR": str(folder)}
     try:
         printed = await _run(environ, "examples/demo.py")
         found = re.search(r"Dashboard +(http://\S+)", printed)
         if found is None:
-            raise SystemExit(f"the demo has left no dashboard up:\n{printed}")
-        # Where this clone lies is nobody's business.
-        for told in (folder / "home" / "pipelines").glob("*.json"):
-            told.write_text(told.read_text().replace(f"{ROOT}/", ""))
+            raise SystemExit(f"the demo left no dashboard running:\n{printed}")
+        # Keep the path of this clone out of the pictures.
+        for file in (folder / "home" / "pipelines").glob("*.json"):
+            file.write_text(file.read_text().replace(f"{ROOT}/", ""))
         yield found[1].rstrip("/")
     finally:
         for kept in list(folder.glob("kerolox-demo-*")):  # noqa: ASYNC240
@@ -86,7 +86,7 @@ async def _run(environ: dict[str, str], *arguments: str) -> str:
 
 @asynccontextmanager
 async def small(folder: Path) -> AsyncIterator[tuple[str, str]]:
-    """Yields the address of a dashboard, and there the page of a message that has a trace."""
+    """Yields the address of a dashboard, and the path of the page of a traced message."""
     async with Cluster(folder / "small", settings={"traceTopicEnable": "true"}) as cluster:
         address = cluster.namesrv_addr
         sent = await filling.traced(address, "shipping", filling.order(17, note="two teapots"))

@@ -1,4 +1,4 @@
-"""Where examples run: with the NameServer named on the command line, or else with a cluster of their own."""
+"""Runs an example with the NameServer given on the command line, or else with its own cluster."""
 
 import asyncio
 import sys
@@ -10,14 +10,14 @@ from kerolox.testing import Cluster
 
 
 def run(main: Callable[[str], Awaitable[None]], settings: dict[str, str] | None = None) -> None:
-    """Calls `main` with the address of a NameServer. `settings` are for the broker, if the cluster is our own."""
+    """Calls `main` with the address of a NameServer. `settings` configure the broker of our own cluster."""
 
     async def with_own_cluster() -> None:
         with tempfile.TemporaryDirectory() as directory:
             async with Cluster(Path(directory), settings=settings) as cluster:
                 await main(cluster.namesrv_addr)
 
-    async def with_given(address: str) -> None:
+    async def with_address(address: str) -> None:
         await main(address)
 
-    asyncio.run(with_given(sys.argv[1]) if sys.argv[1:] else with_own_cluster())
+    asyncio.run(with_address(sys.argv[1]) if sys.argv[1:] else with_own_cluster())

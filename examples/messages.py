@@ -1,4 +1,4 @@
-"""A cluster at work: orders are sent, pulled back and found by key. Ends with 0 only if every count agrees."""
+"""Sends orders to a cluster, pulls them and queries one by key. Exits with 0 only if every count agrees."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from kerolox.errors import AnswerError
 from kerolox.message.properties import to_bytes
-from kerolox.message.record import decode_all
+from kerolox.message.records.record import decode_all
 from kerolox.remoting.client import Client
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.routes import TopicRouteData
@@ -21,7 +21,7 @@ from kerolox.wire.headers.messages import PullMessage, QueryMessage, SendMessage
 from kerolox.wire.headers.namesrv import GetRouteInfoByTopic
 
 console = Console()
-TOPIC, ORDERS, QUEUES, AT_ONCE = "orders", 20_000, 4, 256
+TOPIC, ORDERS, QUEUES, CONCURRENCY = "orders", 20_000, 4, 256
 TAGS = ("paid", "shipped", "returned")
 SUBSCRIPTION_IN_REQUEST = 0x4
 
@@ -43,9 +43,9 @@ async def send(client: Client, broker: str, number: int) -> None:
 
 
 async def send_all(client: Client, broker: str, progress: Progress) -> float:
-    """Sends the orders, so many at once, and returns how many seconds that took."""
+    """Sends the orders concurrently, and returns the duration in seconds."""
     bar = progress.add_task("sending", total=ORDERS)
-    # The first makes the topic.
+    # The first message creates the topic.
     await send(client, broker, 0)
     numbers = iter(range(1, ORDERS))
 
@@ -54,10 +54,10 @@ async def send_all(client: Client, broker: str, progress: Progress) -> float:
             await send(client, broker, number)
             progress.advance(bar)
 
-    begun = time.perf_counter()
-    await asyncio.gather(*(sender() for _ in range(AT_ONCE)))
+    started = time.perf_counter()
+    await asyncio.gather(*(sender() for _ in range(CONCURRENCY)))
     progress.update(bar, completed=ORDERS)
-    return time.perf_counter() - begun
+    return time.perf_counter() - started
 
 
 async def pull_queue(client: Client, broker: str, queue_id: int, tags: str, found: Counter[str]) -> None:
@@ -78,7 +78,7 @@ async def pull_queue(client: Client, broker: str, queue_id: int, tags: str, foun
         try:
             reply = await client.call(broker, request)
         except AnswerError:
-            # Nothing more, or nothing that matches: the end of the queue.
+            # PULL_NOT_FOUND or PULL_RETRY_IMMEDIATELY: the end of the queue.
             return
         found.update(message.tags or "" for message in decode_all(reply.body, check_crc=True))
         offset = reply.fields.next_begin_offset
@@ -96,9 +96,9 @@ async def main() -> int:
             broker = cluster.brokers[0].address
             seconds = await send_all(client, broker, progress)
             route = await client.call(cluster.namesrv_addr, GetRouteInfoByTopic(topic=TOPIC))
-            begun = time.perf_counter()
+            started = time.perf_counter()
             found = await pull_all(client, broker, "*")
-            pulling_seconds = time.perf_counter() - begun
+            pulling_seconds = time.perf_counter() - started
             query = QueryMessage(
                 topic=TOPIC, key="order-4711", max_num=32, begin_timestamp=0, end_timestamp=2**62, is_unique_key=False
             )

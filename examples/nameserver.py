@@ -1,4 +1,4 @@
-"""A NameServer at work: brokers register, clients ask for routes, a broker is lost. Ends with 0 only if all agrees."""
+"""A NameServer: brokers register, clients query routes, brokers disconnect. Exits with 0 only if all checks pass."""
 
 import asyncio
 import sys
@@ -24,11 +24,11 @@ from kerolox.wire.headers.namesrv import (
 )
 
 console = Console()
-BROKERS, TOPICS, QUESTIONS, AT_ONCE = 3, 200, 20_000, 256
+BROKERS, TOPICS, QUERIES, CONCURRENCY = 3, 200, 20_000, 256
 
 
 async def register(client: Client, address: str, number: int) -> None:
-    """Says what a broker says of itself every thirty seconds."""
+    """Registers a broker, as real brokers do every thirty seconds."""
     topics = {f"orders-{n}": TopicConfig(topic_name=f"orders-{n}", write_queue_nums=8) for n in range(TOPICS)}
     body = RegisterBrokerBody([], TopicConfigTable(DataVersion(counter=1), topics)).encode()
     header = RegisterBroker(
@@ -58,42 +58,42 @@ def show(title: str, found: TopicRouteData) -> None:
 async def main(directory: Path) -> bool:
     config = NamesrvConfig(listen_port=0, kv_config_path=directory / "kvConfig.json")
     before = time.perf_counter()
-    async with NameServer(config) as server, Client() as asking:
+    async with NameServer(config) as server, Client() as client:
         console.print(f"A NameServer listens on {server.address} ({(time.perf_counter() - before) * 1000:.0f} ms).\n")
         brokers = [Client() for _ in range(BROKERS)]
         for number, broker in track(list(enumerate(brokers)), f"registering {BROKERS} brokers", console=console):
             await register(broker, server.address, number)
-        all_three = await route(asking, server.address, "orders-7")
+        all_three = await route(client, server.address, "orders-7")
         show("\nThe route of topic orders-7", all_three)
 
         before = time.perf_counter()
-        for _ in track(range(QUESTIONS // AT_ONCE), f"asking for {QUESTIONS:,} routes", console=console):
+        for _ in track(range(QUERIES // CONCURRENCY), f"client for {QUERIES:,} routes", console=console):
             await asyncio.gather(
                 *(
-                    asking.call(server.address, GetRouteInfoByTopic(topic=f"orders-{n % TOPICS}"))
-                    for n in range(AT_ONCE)
+                    client.call(server.address, GetRouteInfoByTopic(topic=f"orders-{n % TOPICS}"))
+                    for n in range(CONCURRENCY)
                 )
             )
-        rate = QUESTIONS / (time.perf_counter() - before)
-        console.print(f"{rate:,.0f} routes a second, asked and answered in this one process.\n")
+        rate = QUERIES / (time.perf_counter() - before)
+        console.print(f"{rate:,.0f} routes a second, with client and server in this one process.\n")
 
-        wiped = (await asking.call(server.address, WipeWritePermOfBroker(broker_name="broker-0"))).fields
+        wiped = (await client.call(server.address, WipeWritePermOfBroker(broker_name="broker-0"))).fields
         await brokers[1].close()
-        while len((await route(asking, server.address, "orders-7")).queue_datas) == BROKERS:
+        while len((await route(client, server.address, "orders-7")).queue_datas) == BROKERS:
             pass
-        left = await route(asking, server.address, "orders-7")
+        left = await route(client, server.address, "orders-7")
         show("After broker-0 lost its write permission and broker-1 its connection", left)
 
         for broker in (brokers[0], brokers[2]):
             await broker.close()
-        while ClusterInfo.decode((await asking.call(server.address, GetBrokerClusterInfo())).body).broker_addr_table:
+        while ClusterInfo.decode((await client.call(server.address, GetBrokerClusterInfo())).body).broker_addr_table:
             pass
         try:
-            await route(asking, server.address, "orders-7")
+            await route(client, server.address, "orders-7")
             is_gone = False
         except TopicNotFound:
             is_gone = True
-            console.print("\nAfter all brokers left, nobody knows orders-7 any more.")
+            console.print("\nAfter all brokers disconnected, topic orders-7 has no route any more.")
         return (
             len(all_three.queue_datas) == BROKERS
             and wiped.wipe_topic_count == TOPICS

@@ -1,4 +1,4 @@
-"""Messages are asked for: by iteration with a group, and from any place of a queue. `pull_consumer.py [NAMESRV]`"""
+"""Pulls messages: by iteration with a group, and from any offset of a queue. `pull_consumer.py [NAMESRV]`"""
 
 import asyncio
 
@@ -13,7 +13,7 @@ async def main(namesrv_addr: str) -> None:
     async with Producer("shop", namesrv_addr=namesrv_addr) as producer:
         sent = [await producer.send(Message("pull-orders", b"%d" % number), order_by="all") for number in range(COUNT)]
 
-    # A message counts as consumed once the next is asked for.
+    # A message counts as consumed once the next one is requested.
     async with PullConsumer(
         "readers", topics="pull-orders", consume_from=ConsumeFrom.FIRST_OFFSET, namesrv_addr=namesrv_addr
     ) as consumer:
@@ -25,7 +25,7 @@ async def main(namesrv_addr: str) -> None:
                     break
         print(f"the group read {numbers}")
 
-    # Or without a group's shares: these queues, from there on.
+    # Without rebalancing: assigned queues, from a given offset on.
     async with PullConsumer("auditors", namesrv_addr=namesrv_addr) as consumer:
         queue = sent[0].queue
         await consumer.assign([queue])

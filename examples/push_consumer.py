@@ -1,4 +1,4 @@
-"""Messages come to a function of yours, and come again if it fails. `push_consumer.py [NAMESRV]`"""
+"""Messages are passed to a handler, and redelivered if it fails. `push_consumer.py [NAMESRV]`"""
 
 import asyncio
 
@@ -14,10 +14,10 @@ async def main(namesrv_addr: str) -> None:
     is_complete = asyncio.Event()
 
     async def handle(messages: list[Received]) -> Consumed | None:
-        # One message, unless `consume_message_batch_max_size` allows more.
+        # A list of one message, unless `consume_message_batch_max_size` is larger.
         for message in messages:
             if message.body == b"order 7" and message.reconsume_times == 0:
-                print("order 7 cannot be done now, and comes again in a second")
+                print("order 7 cannot be handled now, and is redelivered in a second")
                 return Consumed.later(delay_level=1)
             done.add(message.body)
             print(f"{message.body.decode()} done")
@@ -30,7 +30,7 @@ async def main(namesrv_addr: str) -> None:
             await producer.send(Message("push-orders", b"order %d" % number, tag="paid"))
         await producer.send(Message("push-orders", b"not for us", tag="unpaid"))
 
-    # With several members of a group, each has a share of the queues. Leaving finishes and commits what is in hand.
+    # The members of a group share the queues. Closing waits for running handlers and commits offsets.
     async with PushConsumer(
         "packers",
         handle,

@@ -1,4 +1,4 @@
-"""A message that is answered, as if a function were called. `request_reply.py [NAMESRV]`"""
+"""A request message and its reply, like a function call. `request_reply.py [NAMESRV]`"""
 
 from anywhere import run
 
@@ -7,23 +7,23 @@ from kerolox.client import ConsumeFrom, Message, Producer, PushConsumer, Receive
 
 
 async def main(namesrv_addr: str) -> None:
-    # Otherwise the first request makes the topic, and the consumer finds it a little later.
+    # Else the first request would create the topic, and the consumer would find it only later.
     async with AdminClient(namesrv_addr=namesrv_addr) as admin:
         await admin.topics.create("sums")
 
     async def add(messages: list[Received]) -> None:
         for message in messages:
-            await answering.reply(message, b"%d" % sum(map(int, message.body.split())))
+            await responder.reply(message, b"%d" % sum(map(int, message.body.split())))
 
     async with (
-        Producer("calculators", namesrv_addr=namesrv_addr) as answering,
+        Producer("calculators", namesrv_addr=namesrv_addr) as responder,
         PushConsumer(
             "calculators", add, topics="sums", consume_from=ConsumeFrom.FIRST_OFFSET, namesrv_addr=namesrv_addr
         ),
-        Producer("askers", namesrv_addr=namesrv_addr) as asking,
+        Producer("askers", namesrv_addr=namesrv_addr) as requester,
     ):
         for numbers in (b"1 2 3", b"40 2"):
-            reply = await asking.request(Message("sums", numbers), timeout_seconds=30)
+            reply = await requester.request(Message("sums", numbers), timeout_seconds=30)
             print(f"{numbers.decode().replace(' ', ' + ')} = {reply.body.decode()}")
 
 

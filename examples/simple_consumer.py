@@ -1,4 +1,4 @@
-"""Messages are taken for a time, and acknowledged one by one; needs brokers of 5.x. `simple_consumer.py [NAMESRV]`"""
+"""Receives messages for a limited time and acknowledges each (POP, brokers of 5.x). `simple_consumer.py [NAMESRV]`"""
 
 import asyncio
 
@@ -14,7 +14,7 @@ async def main(namesrv_addr: str) -> None:
         for number in range(JOBS):
             await producer.send(Message("jobs", b"%d" % number))
 
-    # Any number of workers may take part; no queues are shared out.
+    # Any number of workers can take part, since queues are not assigned to consumers.
     async with SimpleConsumer(
         "workers", topics="jobs", consume_from=ConsumeFrom.FIRST_OFFSET, namesrv_addr=namesrv_addr
     ) as consumer:
@@ -23,7 +23,7 @@ async def main(namesrv_addr: str) -> None:
             while len(done) < JOBS:
                 for message in await consumer.receive(2, invisible_seconds=30, wait_seconds=5):
                     if message.body == b"3" and message.reconsume_times == 0:
-                        # Not now: have it come again in a second, to whoever asks.
+                        # Not now: make it visible again in a second, for any worker.
                         await consumer.change_invisible(message, 1)
                         continue
                     await consumer.ack(message)

@@ -1,4 +1,4 @@
-"""A topic as a Spark table: orders are sent, and summed up by tag. It needs the extra `spark`."""
+"""A topic as a Spark table: sends orders, and aggregates them by tag. Needs the extra `spark`."""
 
 import asyncio
 import tempfile
@@ -9,8 +9,8 @@ from kerolox.spark import prepare
 from kerolox.testing import Cluster
 
 
-def summed(name_server: str) -> list[tuple[str, int, float]]:
-    """Returns for each tag how many orders there are, and what they cost together."""
+def totals_by_tag(name_server: str) -> list[tuple[str, int, float]]:
+    """Returns tag, number of orders and total price."""
     prepare()
     from pyspark.sql import SparkSession
     from pyspark.sql.functions import expr
@@ -33,7 +33,7 @@ async def main() -> None:
                 for number in range(100):
                     tag = "paid" if number % 4 else "open"
                     await producer.send(Message("orders", b'{"price": %d}' % number, tag=tag))
-            for tag, count, price in await asyncio.to_thread(summed, cluster.namesrv_addr):
+            for tag, count, price in await asyncio.to_thread(totals_by_tag, cluster.namesrv_addr):
                 print(f"{count} orders are {tag}, worth {price:.2f}")
 
 

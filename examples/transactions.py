@@ -1,4 +1,4 @@
-"""A message that is seen only if what was done beside it came to a good end. `transactions.py [NAMESRV]`"""
+"""Transactional messages: delivered only if the local transaction succeeds. `transactions.py [NAMESRV]`"""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from anywhere import run
 
 from kerolox.client import ConsumeFrom, Decision, Message, PullConsumer, Received, TransactionProducer
 
-# What would be a table in a database.
+# Stands for a table in a database.
 paid: set[str] = set()
 
 
@@ -16,12 +16,12 @@ async def pay(message: Message) -> Decision:
     if order == "too-expensive":
         return Decision.ROLLBACK
     paid.add(order)
-    # Of what is left open, or raises, the broker asks later; also if this process is gone by then.
+    # After UNKNOWN or an exception the broker checks later, with any producer of the group.
     return Decision.UNKNOWN if order == "interrupted" else Decision.COMMIT
 
 
 async def check(message: Received) -> Decision:
-    """Asked by a broker that never learned how a transaction ended."""
+    """Called when a broker does not know the result of a transaction."""
     print(f"the broker asks about {message.keys[0]}")
     return Decision.COMMIT if message.keys[0] in paid else Decision.ROLLBACK
 
@@ -35,7 +35,7 @@ async def main(namesrv_addr: str) -> None:
             "shippers", topics="payments", consume_from=ConsumeFrom.FIRST_OFFSET, namesrv_addr=namesrv_addr
         ) as consumer:
             shipped: set[str] = set()
-            # A broker asks after a minute or so, unless its configuration says otherwise.
+            # By default a broker checks after about a minute.
             async with asyncio.timeout(180):
                 while shipped != paid:
                     shipped.add((await anext(consumer)).keys[0])

@@ -1,13 +1,13 @@
-"""What holds for all tests."""
+"""Settings of all tests."""
 
 import signal
 
 from hypothesis import settings
 
-# How long an example takes says nothing on a busy machine; tests have a time-out as a whole.
+# No deadline per example: times vary on a busy machine, and each test has a timeout.
 settings.register_profile("patient", parent=settings(), deadline=None)
 settings.load_profile("patient")
 
-# A shell has what it runs in the background ignore interrupts, and so would all that tests start and interrupt.
+# A shell starts background jobs with SIGINT ignored, which the processes that tests interrupt would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

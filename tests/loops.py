@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
-from kerolox.runtime.server_loop import ServerLoop
+from kerolox.runtime.event_loop import ServerLoop
 
 Loops = dict[str, Callable[[], asyncio.AbstractEventLoop]]
 
-# What `kerolox broker` and `kerolox namesrv` run on.
+# The event loop of `kerolox broker` and `kerolox namesrv`.
 SERVER: Loops = {"server": ServerLoop}
-# And what a program of a user's has.
+# And the default one, which user programs have.
 BOTH: Loops = {"asyncio": asyncio.SelectorEventLoop, **SERVER}

@@ -1,4 +1,4 @@
-"""What the README shows is run as it stands there."""
+"""Runs the code blocks of the README."""
 
 import asyncio
 import re
@@ -24,14 +24,14 @@ async def run(script: str, **environment: str) -> tuple[int | None, str, str]:
 async def test_sending_and_consuming_from_python(kerolox_cluster: Cluster) -> None:
     code, printed, complaint = await run(BLOCKS[0].replace("127.0.0.1:9876", kerolox_cluster.namesrv_addr))
 
-    # The block after it needs a session of Spark, and is run by tests/spark/test_readme.py.
+    # The next block needs a Spark session; tests/spark/test_readme.py runs it.
     assert (code, printed, complaint) == (0, "order-17 two teapots\n", "")
 
 
 @pytest.mark.parametrize(
     ("example", "verdict"), [("nameserver.py", "Everything agrees."), ("messages.py", "every count agrees")]
 )
-async def test_the_examples_end_well(example: str, verdict: str) -> None:
+async def test_the_examples_succeed(example: str, verdict: str) -> None:
     code, printed, complaint = await run((ROOT / "examples" / example).read_text())
 
     assert (code, complaint) == (0, "")

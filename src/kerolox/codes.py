@@ -1,10 +1,10 @@
-"""The protocol's numbers: request codes, response codes, languages and versions, under the names Java gives them."""
+"""The protocol's numbers (RequestCode, ResponseCode, LanguageCode, MQVersion), under their names in Java."""
 
 from enum import IntEnum
 
 
 class RequestCode(IntEnum):
-    """What a request asks for."""
+    """The kind of a request; it selects the processor."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -183,7 +183,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request was answered."""
+    """The result of a request."""
 
     RPC_TIME_OUT = -1006
     RPC_SEND_TO_CHANNEL_FAILED = -1004
@@ -254,7 +254,7 @@ class ResponseCode(IntEnum):
 
 
 class Language(IntEnum):
-    """The language a peer says it is written in; the binary header carries the number, the JSON header the name."""
+    """The language of a peer (LanguageCode); the binary header carries the number, the JSON header the name."""
 
     JAVA = 0
     CPP = 1
@@ -273,7 +273,7 @@ class Language(IntEnum):
 
 
 class Version(IntEnum):
-    """The releases at which behaviour on the wire changes (ordinals of Java's MQVersion)."""
+    """Releases that changed behaviour on the wire, by their ordinals in Java's MQVersion."""
 
     V3_0_11 = 37
     V3_4_9 = 121
@@ -286,5 +286,5 @@ class Version(IntEnum):
     V5_5_0 = 513
 
 
-# What we say of ourselves in every frame: the protocol as 5.5.0 speaks it.
+# The version in every frame that we send.
 CURRENT_VERSION = Version.V5_5_0

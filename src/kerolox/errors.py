@@ -1,33 +1,38 @@
-"""The tree of exceptions. An AnswerError raised by a server is the one its caller catches on the other side."""
+"""The exception tree. An AnswerError that a server raises is raised again in the client that sent the request."""
 
 from typing import ClassVar
 
 from kerolox.codes import ResponseCode
 
-_REFUSED_BY_4X = "AclException"
+# 4.x brokers answer SYSTEM_ERROR when access is denied; only the Java exception in the remark tells why.
+_ACL_EXCEPTION = "AclException"
 
 
 def reason(error: BaseException) -> str:
-    """Returns why the system refused, in its words and without its number, and which file it was about."""
+    """Returns the message of an OSError without its errno, followed by the file name if there is one."""
     words = getattr(error, "strerror", None) or str(error)
     file = getattr(error, "filename", None)
     return words if file is None else f"{words}: {file}"
 
 
 class KeroloxError(Exception):
-    """The root of everything Kerolox raises on purpose."""
+    """The base class of all exceptions that Kerolox raises on purpose."""
 
 
 class ConfigurationError(KeroloxError):
-    """A setting that cannot be used; the message names the key, the value and what would be accepted."""
+    """A setting has an invalid value; the message names the key, the value and what is accepted."""
+
+
+class ServiceFailed(KeroloxError):
+    """A background service failed and its siblings were stopped; the message names it, `__cause__` is its error."""
 
 
 class ProtocolError(KeroloxError):
-    """Bytes from a peer or a file that do not follow the protocol; the connection they came on is closed."""
+    """Bytes from a peer or a file violate the protocol; a connection that delivers them is closed."""
 
 
 class RemotingError(KeroloxError):
-    """A call that got no answer."""
+    """A call got no response."""
 
 
 class ConnectFailed(RemotingError):
@@ -35,15 +40,15 @@ class ConnectFailed(RemotingError):
 
 
 class ConnectionLost(RemotingError):
-    """The connection ended before the answer came; whether the request was carried out is unknown."""
+    """The connection closed before the response arrived; it is unknown whether the request was executed."""
 
 
 class CallTimeout(RemotingError):
-    """No answer came in time; whether the request was carried out is unknown."""
+    """No response arrived before the timeout; it is unknown whether the request was executed."""
 
 
 class AnswerError(KeroloxError):
-    """An answer other than SUCCESS."""
+    """A response whose code is not SUCCESS."""
 
     code: int = ResponseCode.SYSTEM_ERROR
     _by_code: ClassVar[dict[int, type["AnswerError"]]] = {}
@@ -67,41 +72,38 @@ class AnswerError(KeroloxError):
 
     @classmethod
     def of(cls, code: int, remark: str | None) -> "AnswerError":
-        """Returns the exception that stands for `code`; an AnswerError itself where the code has no class.
-
-        Brokers of 4.x have no code for those whom they do not let in, and name the exception instead.
-        """
-        if code == ResponseCode.SYSTEM_ERROR and remark is not None and _REFUSED_BY_4X in remark:
+        """Returns the exception for `code`; a plain AnswerError if the code has no class of its own."""
+        if code == ResponseCode.SYSTEM_ERROR and remark is not None and _ACL_EXCEPTION in remark:
             return NoPermission(remark, code=code)
         return cls._by_code.get(code, AnswerError)(remark, code=code)
 
 
 class SystemFailure(AnswerError, code=ResponseCode.SYSTEM_ERROR):
-    """The server failed, or refused for a reason that has no code of its own."""
+    """The server failed, or refused for a reason without a response code of its own."""
 
 
 class SystemBusy(AnswerError, code=ResponseCode.SYSTEM_BUSY):
-    """The server has more waiting than it admits; try again, or try another."""
+    """The server's request queue is full; retry later or on another server."""
 
 
 class RequestCodeNotSupported(AnswerError, code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
-    """The server has nobody who answers this code."""
+    """The server has no processor for this request code."""
 
 
 class NoPermission(AnswerError, code=ResponseCode.NO_PERMISSION):
-    """The server knows how, and will not."""
+    """The client, the topic or the broker lacks the permission for this request."""
 
 
 class TopicNotFound(AnswerError, code=ResponseCode.TOPIC_NOT_EXIST):
-    """Nobody here has heard of this topic."""
+    """The server does not have this topic, and may not create it."""
 
 
 class QueryNotFound(AnswerError, code=ResponseCode.QUERY_NOT_FOUND):
-    """What was asked for does not exist."""
+    """The requested item (offset, message, configuration entry) does not exist."""
 
 
 class GroupNotFound(AnswerError, code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST):
-    """The broker has no such consumer group, and may not make it."""
+    """The broker does not have this consumer group, and may not create it."""
 
 
 class ConsumerNotOnline(AnswerError, code=ResponseCode.CONSUMER_NOT_ONLINE):
@@ -109,4 +111,4 @@ class ConsumerNotOnline(AnswerError, code=ResponseCode.CONSUMER_NOT_ONLINE):
 
 
 class ConsumeTimeout(AnswerError, code=ResponseCode.CONSUME_MSG_TIMEOUT):
-    """The client that was asked did not answer in time."""
+    """The client to which the broker forwarded the request did not answer in time."""

@@ -1,4 +1,4 @@
-"""Where Spark looks for `format("rocketmq")`: it imports what is named `pyspark_*` and takes its DefaultSource."""
+"""Lets Spark discover `format("rocketmq")`: it imports packages named `pyspark_*` and registers their DefaultSource."""
 
 from kerolox.spark.source import RocketMQ as DefaultSource
 

@@ -1,5 +1,5 @@
-"""Where Spark looks for `format("rocketmq-store")`: it takes one DefaultSource of each package `pyspark_*`."""
+"""Lets Spark discover `format("rocketmq-store")`; a `pyspark_*` package can have only one DefaultSource."""
 
-from kerolox.spark.store_source import RocketMQStore as DefaultSource
+from kerolox.spark.store.source import RocketMQStore as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -1,14 +1,14 @@
-"""Brokers that keep accounts: users and policies as those of 5.3 do, and access lists as those of 4.x."""
+"""Fake brokers with users and policies (5.3), and with access lists (4.x)."""
 
 from kerolox.errors import AnswerError
-from kerolox.remoting.routes import Incoming, handles
+from kerolox.remoting.router import Incoming, handles
 from kerolox.wire.header import Empty
 from kerolox.wire.headers import auth as a
 from kerolox.wire.reply import Reply
 
 
 class Accounts:
-    """Keeps what it is told, as bytes."""
+    """Stores users and policies as the bytes received."""
 
     def __init__(self) -> None:
         self.users: dict[str, bytes] = {}
@@ -66,7 +66,7 @@ class Accounts:
 
 
 class AccessLists:
-    """Keeps what it is told of accounts, and where everybody is let in from."""
+    """Stores accounts and white addresses."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, a.UpdateAndCreateAclConfig] = {}

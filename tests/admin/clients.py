@@ -1,22 +1,22 @@
-"""Who sends to a cluster, and who consumes from it, for operators to look at."""
+"""Producers and consumers for tests of the admin client."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from kerolox.admin import AdminClient
 from kerolox.client import Message, Producer, SendResult
-from kerolox.client.session import Session
+from kerolox.client.session.session import Session
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
-from tests.client.sessions import NotedConsumer, options
+from tests.client.sessions import RecordingConsumer, options
 
 TOPIC, GROUP = "orders", "shop"
 QUEUE = MessageQueue("broker-a", 0, TOPIC)
 
 
 async def send(cluster: Cluster, *messages: Message, queue: MessageQueue = QUEUE) -> list[SendResult]:
-    """Sends to one queue, in order."""
+    """Send to one queue, in order."""
     async with Producer("senders", options=options(cluster)) as producer:
         return [await producer.send(message, queue=queue) for message in messages]
 
@@ -25,8 +25,8 @@ def numbered(count: int, topic: str = TOPIC) -> Sequence[Message]:
     return [Message(topic, b"%d" % number, tag="even" if number % 2 == 0 else "odd") for number in range(count)]
 
 
-class Owner(NotedConsumer):
-    """A consumer that says which queues it has."""
+class AssigningConsumer(RecordingConsumer):
+    """A consumer whose running info contains its queues."""
 
     def running_info(self, *, has_stacks: bool) -> ConsumerRunningInfo:
         return ConsumerRunningInfo(
@@ -38,10 +38,10 @@ class Owner(NotedConsumer):
 
 @asynccontextmanager
 async def consuming(
-    cluster: Cluster, *topics: str, group: str = GROUP, consumer: Owner | None = None
-) -> AsyncIterator[tuple[Session, Owner]]:
-    """A consumer of a group that is online; brokers know it when this begins."""
-    member = consumer or Owner(*(topics or (TOPIC,)))
+    cluster: Cluster, *topics: str, group: str = GROUP, consumer: AssigningConsumer | None = None
+) -> AsyncIterator[tuple[Session, AssigningConsumer]]:
+    """A consumer that is registered with the brokers inside the `async with`."""
+    member = consumer or AssigningConsumer(*(topics or (TOPIC,)))
     session = await Session.acquire(options(cluster))
     try:
         for topic in member.topics:
@@ -54,8 +54,8 @@ async def consuming(
         await session.release()
 
 
-async def prepared(admin: AdminClient, cluster: Cluster, count: int = 0, *, queues: int = 2) -> list[SendResult]:
-    """Makes the topic and the group, and sends so many messages to the first queue."""
+async def prepare(admin: AdminClient, cluster: Cluster, count: int = 0, *, queues: int = 2) -> list[SendResult]:
+    """Create the topic and the group, and send `count` messages to the first queue."""
     await admin.topics.create(TOPIC, read_queues=queues, write_queues=queues)
     await admin.groups.create(GROUP)
     return await send(cluster, *numbered(count))

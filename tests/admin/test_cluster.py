@@ -1,14 +1,14 @@
-"""Brokers, their permissions, and what keeps them clean."""
+"""Brokers, their write permissions, and cleanup."""
 
 import pytest
 
 from kerolox.admin import AdminClient, BrokerStatus
 from kerolox.errors import RemotingError
 from kerolox.testing import Cluster
-from tests.admin.clients import TOPIC, prepared
+from tests.admin.clients import TOPIC, prepare
 
 
-def test_a_broker_says_what_it_does_in_texts() -> None:
+def test_rates_and_counts_are_parsed_from_the_runtime_info() -> None:
     info = {
         "brokerVersionDesc": "V5_5_0",
         "putTps": "12.5 11 10",
@@ -22,7 +22,7 @@ def test_a_broker_says_what_it_does_in_texts() -> None:
     assert (status.in_tps, status.out_tps, status.in_today, status.out_today) == (12.5, 3.0, 20, 0)
 
 
-async def test_all_brokers_are_listed_with_what_they_say(admin_of_two: AdminClient, two_brokers: Cluster) -> None:
+async def test_all_brokers_are_listed_with_their_runtime_info(admin_of_two: AdminClient, two_brokers: Cluster) -> None:
     brokers = await admin_of_two.cluster.brokers()
 
     assert [(it.cluster, it.name, it.broker_id, it.address) for it in brokers] == [
@@ -33,7 +33,7 @@ async def test_all_brokers_are_listed_with_what_they_say(admin_of_two: AdminClie
     assert sorted((await admin_of_two.cluster.info()).broker_addr_table) == ["broker-a", "broker-b"]
 
 
-async def test_a_broker_that_does_not_answer_is_listed_and_says_why(
+async def test_a_silent_broker_is_listed_with_its_error(
     admin: AdminClient, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = await admin.cluster.info()
@@ -51,8 +51,8 @@ async def test_a_broker_that_does_not_answer_is_listed_and_says_why(
     assert isinstance(dead.error, RemotingError)
 
 
-async def test_the_runtime_information_counts_messages(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 3)
+async def test_the_runtime_info_counts_messages(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 3)
 
     assert (await admin.cluster.runtime_info("broker-a"))["msgPutTotalTodayNow"] == "3"
     (broker,) = await admin.cluster.brokers()
@@ -60,7 +60,7 @@ async def test_the_runtime_information_counts_messages(admin: AdminClient, clust
     assert (await admin.cluster.ha_status("broker-a")).master
 
 
-async def test_nothing_is_sent_to_a_broker_without_write_permission(admin: AdminClient) -> None:
+async def test_wiping_the_write_permission_removes_it_from_routes(admin: AdminClient) -> None:
     await admin.topics.create(TOPIC)
 
     assert await admin.cluster.wipe_write_permission("broker-a") > 0
@@ -69,7 +69,7 @@ async def test_nothing_is_sent_to_a_broker_without_write_permission(admin: Admin
     assert len((await admin.topics.route(TOPIC)).write_queues) == 8
 
 
-async def test_brokers_are_cleaned_by_cluster_or_one_by_one(admin_of_two: AdminClient) -> None:
+async def test_cleanup_runs_on_a_cluster_or_on_one_broker(admin_of_two: AdminClient) -> None:
     both = ["broker-a", "broker-b"]
 
     assert await admin_of_two.cluster.clean_expired_queues() == both
@@ -77,7 +77,7 @@ async def test_brokers_are_cleaned_by_cluster_or_one_by_one(admin_of_two: AdminC
     assert await admin_of_two.cluster.delete_expired_commit_log(broker="broker-b") == ["broker-b"]
 
 
-async def test_one_name_server_is_told_alone(admin: AdminClient, cluster: Cluster) -> None:
+async def test_the_write_permission_can_be_wiped_on_one_name_server(admin: AdminClient, cluster: Cluster) -> None:
     await admin.topics.create("orders")
     wiped = await admin.cluster.wipe_write_permission("broker-a", name_server=cluster.namesrv_addr)
 

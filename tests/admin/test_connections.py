@@ -1,4 +1,4 @@
-"""Who is connected, and what they say."""
+"""Connected clients and their running info."""
 
 import pytest
 
@@ -6,14 +6,12 @@ from kerolox.admin import AdminClient
 from kerolox.client import Message, Producer
 from kerolox.errors import ConsumerNotOnline, SystemFailure
 from kerolox.testing import Cluster
-from tests.admin.clients import GROUP, QUEUE, TOPIC, Owner, consuming, prepared
+from tests.admin.clients import GROUP, QUEUE, TOPIC, AssigningConsumer, consuming, prepare
 from tests.client.sessions import options
 
 
-async def test_consumers_of_a_group_are_listed_once_whatever_brokers_they_are_at(
-    admin_of_two: AdminClient, two_brokers: Cluster
-) -> None:
-    await prepared(admin_of_two, two_brokers)
+async def test_consumers_on_several_brokers_are_listed_once(admin_of_two: AdminClient, two_brokers: Cluster) -> None:
+    await prepare(admin_of_two, two_brokers)
 
     async with consuming(two_brokers) as (session, _):
         found = await admin_of_two.connections.consumers(GROUP)
@@ -24,15 +22,15 @@ async def test_consumers_of_a_group_are_listed_once_whatever_brokers_they_are_at
     assert TOPIC in found.subscription_table
 
 
-async def test_a_group_of_nobody_is_not_online(admin: AdminClient) -> None:
-    with pytest.raises(ConsumerNotOnline, match="nobody of group 'shop' is connected to broker-a"):
+async def test_a_group_without_consumers_is_not_online(admin: AdminClient) -> None:
+    with pytest.raises(ConsumerNotOnline, match="no consumer of group 'shop' is connected to broker-a"):
         await admin.connections.consumers(GROUP)
     with pytest.raises(ConsumerNotOnline):
         await admin.connections.running_infos(GROUP)
 
 
 async def test_producers_of_a_group_are_listed(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster)
+    await prepare(admin, cluster)
     async with Producer("makers", options=options(cluster)) as producer:
         await producer.send(Message(TOPIC, b"1"))
         await producer._session.heartbeat()
@@ -45,9 +43,9 @@ async def test_producers_of_a_group_are_listed(admin: AdminClient, cluster: Clus
     assert await admin.connections.producers("nobody", TOPIC) == []
 
 
-async def test_a_consumer_says_how_it_is(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster)
-    owner = Owner(TOPIC)
+async def test_running_info_of_a_consumer_is_returned(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster)
+    owner = AssigningConsumer(TOPIC)
     owner.offsets = {QUEUE: 7}
 
     async with consuming(cluster, consumer=owner) as (session, _):
@@ -64,8 +62,8 @@ async def test_a_consumer_says_how_it_is(admin: AdminClient, cluster: Cluster) -
     assert offsets == {session.client_id: {QUEUE: 7}}
 
 
-async def test_one_broker_is_asked_for_the_consumers_of_a_group(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster)
+async def test_consumers_can_be_listed_for_one_broker(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster)
     async with consuming(cluster) as (session, _):
         of_broker = await admin.connections.consumers(GROUP, broker=cluster.brokers[0].address)
 

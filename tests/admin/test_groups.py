@@ -1,4 +1,4 @@
-"""Groups, as an operator makes and sees them."""
+"""Consumer groups."""
 
 import pytest
 
@@ -6,10 +6,10 @@ from kerolox.admin import AdminClient
 from kerolox.errors import ConfigurationError, GroupNotFound
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
-from tests.admin.clients import GROUP, QUEUE, TOPIC, consuming, prepared
+from tests.admin.clients import GROUP, QUEUE, TOPIC, consuming, prepare
 
 
-async def test_a_group_is_made_with_the_defaults_or_with_settings(admin_of_two: AdminClient) -> None:
+async def test_a_group_is_created_with_defaults_or_settings(admin_of_two: AdminClient) -> None:
     assert await admin_of_two.groups.create(GROUP) == ["broker-a", "broker-b"]
     strict = SubscriptionGroupConfig(group_name="strict", retry_max_times=3, consume_broadcast_enable=False)
     assert await admin_of_two.groups.create(strict, broker="broker-b") == ["broker-b"]
@@ -22,12 +22,12 @@ async def test_a_group_is_made_with_the_defaults_or_with_settings(admin_of_two: 
     assert (await admin_of_two.groups.all_configs("broker-b"))["strict"] == strict
 
 
-async def test_a_group_without_a_name_is_refused(admin: AdminClient) -> None:
-    with pytest.raises(ConfigurationError, match="is no name"):
+async def test_an_invalid_group_name_is_refused(admin: AdminClient) -> None:
+    with pytest.raises(ConfigurationError, match="is not a valid name"):
         await admin.groups.create("")
 
 
-async def test_an_update_changes_what_is_given_and_nothing_else(admin: AdminClient) -> None:
+async def test_an_update_changes_only_the_given_settings(admin: AdminClient) -> None:
     await admin.groups.create(SubscriptionGroupConfig(group_name=GROUP, retry_queue_nums=2))
 
     assert await admin.groups.update(GROUP, consume_enable=False, retry_max_times=1) == ["broker-a"]
@@ -36,7 +36,7 @@ async def test_an_update_changes_what_is_given_and_nothing_else(admin: AdminClie
     assert (config.consume_enable, config.retry_max_times, config.retry_queue_nums) == (False, 1, 2)
 
 
-async def test_to_look_at_a_group_does_not_make_it(admin: AdminClient) -> None:
+async def test_querying_a_group_does_not_create_it(admin: AdminClient) -> None:
     with pytest.raises(GroupNotFound, match="'nobody' is not known to broker-a"):
         await admin.groups.configs("nobody")
     with pytest.raises(GroupNotFound):
@@ -45,8 +45,8 @@ async def test_to_look_at_a_group_does_not_make_it(admin: AdminClient) -> None:
     assert "nobody" not in await admin.groups.names()
 
 
-async def test_a_deleted_group_is_gone_with_its_retry_topic(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster)
+async def test_deleting_a_group_deletes_its_retry_topic(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster)
     async with consuming(cluster):
         assert f"%RETRY%{GROUP}" in await admin.topics.names()
     await admin.offsets.commit(GROUP, QUEUE, 0)
@@ -58,28 +58,28 @@ async def test_a_deleted_group_is_gone_with_its_retry_topic(admin: AdminClient, 
     assert await admin.topics.groups(TOPIC) == []
 
 
-async def test_topics_of_a_group_are_those_it_has_offsets_for(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster)
+async def test_topics_of_a_group_are_those_with_offsets(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster)
     await admin.offsets.commit(GROUP, QUEUE, 0)
 
     assert await admin.groups.topics(GROUP) == [TOPIC]
 
 
-async def test_a_group_is_kept_from_reading_a_topic(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster)
+async def test_a_group_can_be_forbidden_to_read_a_topic(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster)
 
     assert await admin.groups.set_readable(GROUP, TOPIC, is_readable=False, broker="broker-a") is False
     assert not cluster.brokers[0].groups.is_readable(GROUP, TOPIC)
     assert await admin.groups.set_readable(GROUP, TOPIC, is_readable=True, broker="broker-a") is True
 
 
-async def test_a_group_is_told_to_pop(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster)
+async def test_the_request_mode_of_a_group_is_set(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster)
 
     assert await admin.groups.set_request_mode(GROUP, TOPIC, is_popping=True) == ["broker-a"]
 
 
-async def test_a_table_of_groups_has_a_version(admin: AdminClient) -> None:
+async def test_the_group_table_has_a_version(admin: AdminClient) -> None:
     before = await admin.groups.table("broker-a")
     await admin.groups.create("shop")
     after = await admin.groups.table("broker-a")

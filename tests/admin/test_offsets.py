@@ -1,31 +1,30 @@
-"""How far groups are, and where they are told to go on."""
+"""Progress of groups, and changes of their offsets."""
 
 from pathlib import Path
 
 import pytest
 
-from kerolox.admin import AdminClient, GroupSummary
-from kerolox.admin.offsets import END
-from kerolox.admin.progress import Rollback
+from kerolox.admin import AdminClient, GroupSummary, Progress, QueueProgress
+from kerolox.admin.offsets import END, Rollback
 from kerolox.errors import ConsumerNotOnline, GroupNotFound
-from kerolox.remoting.routes import Incoming, handles
+from kerolox.remoting.router import Incoming, handles
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.header import Empty
 from kerolox.wire.headers.offsets import ResetOffset
 from kerolox.wire.reply import Reply
-from tests.admin.clients import GROUP, QUEUE, TOPIC, Owner, consuming, prepared
-from tests.client.brokers import staged
+from tests.admin.clients import GROUP, QUEUE, TOPIC, AssigningConsumer, consuming, prepare
+from tests.client.brokers import scripted_cluster
 from tests.client.sessions import until
 from tests.remoting.support import serving
 
 OTHER = MessageQueue("broker-a", 1, TOPIC)
 
 
-async def test_the_progress_of_a_group_is_told_by_queue_and_client(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 5)
+async def test_progress_is_returned_by_queue_and_client(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 5)
     await admin.offsets.commit(GROUP, QUEUE, 2)
-    owner = Owner(TOPIC)
+    owner = AssigningConsumer(TOPIC)
     owner.offsets = {QUEUE: 2}
 
     async with consuming(cluster, consumer=owner) as (session, _):
@@ -40,14 +39,14 @@ async def test_the_progress_of_a_group_is_told_by_queue_and_client(admin: AdminC
 
 
 async def test_a_group_that_never_committed_has_no_progress(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 1)
+    await prepare(admin, cluster, 1)
 
     assert (await admin.offsets.progress(GROUP)).queues == {}
     assert await admin.offsets.committed(GROUP, QUEUE) is None
 
 
-async def test_all_groups_are_summed_up_the_most_behind_first(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 5)
+async def test_summaries_are_sorted_by_lag(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 5)
     async with consuming(cluster, group="away"):
         pass
     await admin.offsets.commit(GROUP, QUEUE, 2)
@@ -61,8 +60,8 @@ async def test_all_groups_are_summed_up_the_most_behind_first(admin: AdminClient
     ]
 
 
-async def test_a_broker_tells_of_all_its_groups(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 5)
+async def test_broker_progress_contains_all_groups(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 5)
     await admin.offsets.commit(GROUP, QUEUE, 1)
 
     stats = await admin.offsets.broker_progress("broker-a")
@@ -73,8 +72,8 @@ async def test_a_broker_tells_of_all_its_groups(admin: AdminClient, cluster: Clu
     assert (await admin.offsets.broker_progress("broker-a", only_ordered=True)).total_diff == 0
 
 
-async def test_time_spans_say_up_to_when_a_group_has_consumed(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 2)
+async def test_time_spans_contain_the_last_consumed_timestamp(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 2)
     await admin.offsets.commit(GROUP, QUEUE, 1)
 
     span, _ = await admin.offsets.time_spans(GROUP, TOPIC)
@@ -84,8 +83,8 @@ async def test_time_spans_say_up_to_when_a_group_has_consumed(admin: AdminClient
     assert span.min_time_stamp == span.consume_time_stamp == first.stored_millis
 
 
-async def test_a_committed_offset_is_where_the_group_goes_on(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 3)
+async def test_a_group_continues_at_a_committed_offset(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 3)
 
     await admin.offsets.commit(GROUP, QUEUE, 2)
 
@@ -94,9 +93,9 @@ async def test_a_committed_offset_is_where_the_group_goes_on(admin: AdminClient,
         await admin.offsets.commit("nobody", QUEUE, 2)
 
 
-async def test_an_offset_is_set_although_a_reset_is_still_to_be_told(admin: AdminClient, cluster: Cluster) -> None:
-    """The broker says SUCCESS to a commit that it does not take then."""
-    await prepared(admin, cluster, 3)
+async def test_commit_works_while_a_reset_is_pending(admin: AdminClient, cluster: Cluster) -> None:
+    """The broker responds SUCCESS to a commit that it ignores while a reset is pending."""
+    await prepare(admin, cluster, 3)
     await admin.offsets.skip_accumulated(GROUP, TOPIC)
 
     await admin.offsets.commit(GROUP, QUEUE, 1)
@@ -105,11 +104,11 @@ async def test_an_offset_is_set_although_a_reset_is_still_to_be_told(admin: Admi
 
 
 @pytest.mark.parametrize("is_online", [None, True, False])
-async def test_a_group_is_set_to_a_time_while_it_is_away(
+async def test_an_offline_group_is_reset_to_a_timestamp(
     admin: AdminClient, cluster: Cluster, is_online: bool | None
 ) -> None:
-    """Brokers of today keep the reset for when the group comes, so that also the online way does it."""
-    await prepared(admin, cluster, 3)
+    """Newer brokers keep the reset until the group is online, so the online way works too."""
+    await prepare(admin, cluster, 3)
     await admin.offsets.commit(GROUP, QUEUE, 3)
 
     offsets = await admin.offsets.reset(GROUP, TOPIC, 0, is_online=is_online)
@@ -118,8 +117,8 @@ async def test_a_group_is_set_to_a_time_while_it_is_away(
     assert await admin.offsets.committed(GROUP, QUEUE) == 0
 
 
-async def test_clients_are_told_by_brokers_that_leave_it_to_them(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 3)
+async def test_older_brokers_reset_through_the_clients(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 3)
     await admin.configuration.update_broker({"useServerSideResetOffset": "false"})
     for queue in (QUEUE, OTHER):
         await admin.offsets.commit(GROUP, queue, 0)
@@ -135,8 +134,8 @@ async def test_clients_are_told_by_brokers_that_leave_it_to_them(admin: AdminCli
     assert await admin.offsets.committed(GROUP, QUEUE) == 3
 
 
-async def test_who_is_not_forced_goes_back_only(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 3)
+async def test_an_unforced_reset_only_moves_back(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 3)
     await admin.offsets.commit(GROUP, QUEUE, 1)
 
     offsets = await admin.offsets.reset(GROUP, TOPIC, 2**60, is_forced=False, is_online=False)
@@ -145,8 +144,8 @@ async def test_who_is_not_forced_goes_back_only(admin: AdminClient, cluster: Clu
     assert await admin.offsets.committed(GROUP, QUEUE) == 1
 
 
-async def test_one_queue_is_set_and_the_others_stay(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 3)
+async def test_reset_queue_changes_only_that_queue(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 3)
     await admin.offsets.commit(GROUP, OTHER, 0)
 
     await admin.offsets.reset_queue(GROUP, QUEUE, 2)
@@ -155,8 +154,8 @@ async def test_one_queue_is_set_and_the_others_stay(admin: AdminClient, cluster:
 
 
 @pytest.mark.parametrize("topic", [TOPIC, None])
-async def test_a_group_goes_on_where_another_is(admin: AdminClient, cluster: Cluster, topic: str | None) -> None:
-    await prepared(admin, cluster, 3)
+async def test_clone_copies_the_offsets_of_a_group(admin: AdminClient, cluster: Cluster, topic: str | None) -> None:
+    await prepare(admin, cluster, 3)
     await admin.groups.create("heirs")
     await admin.offsets.commit(GROUP, QUEUE, 2)
 
@@ -165,8 +164,8 @@ async def test_a_group_goes_on_where_another_is(admin: AdminClient, cluster: Clu
     assert await admin.offsets.committed("heirs", QUEUE) == 2
 
 
-async def test_a_group_that_is_away_is_rolled_back_and_the_way_is_told(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 5)
+async def test_roll_back_returns_old_and_new_offsets(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 5)
 
     of_nobody = await admin.offsets.roll_back(GROUP, TOPIC, END)
     back = await admin.offsets.roll_back(GROUP, TOPIC, 0, is_forced=False)
@@ -178,8 +177,8 @@ async def test_a_group_that_is_away_is_rolled_back_and_the_way_is_told(admin: Ad
     assert await admin.offsets.committed(GROUP, QUEUE) == 0
 
 
-class Resetting:
-    """A broker that notes for whom it is asked to reset."""
+class RecordingBroker:
+    """A broker that records the language of reset requests."""
 
     def __init__(self) -> None:
         self.languages: list[str | int | None] = []
@@ -190,12 +189,32 @@ class Resetting:
         return Reply()
 
 
-async def test_a_broker_is_told_that_clients_are_in_cpp(tmp_path: Path) -> None:
-    broker = Resetting()
-    async with staged(tmp_path) as stage, serving(broker) as server:
-        await stage.list_broker("broker-a", server.address, TOPIC, "bills")
-        async with AdminClient(namesrv_addr=stage.namesrv_addr) as admin:
+async def test_is_cpp_sets_the_language_of_the_request(tmp_path: Path) -> None:
+    broker = RecordingBroker()
+    async with scripted_cluster(tmp_path) as scripted, serving(broker) as server:
+        await scripted.list_broker("broker-a", server.address, TOPIC, "bills")
+        async with AdminClient(namesrv_addr=scripted.namesrv_addr) as admin:
             await admin.offsets.reset(GROUP, TOPIC, 0, is_online=True)
             await admin.offsets.reset(GROUP, TOPIC, 0, is_online=True, is_cpp=True)
 
     assert broker.languages == ["PYTHON", "CPP"]
+
+
+OTHER = MessageQueue("broker-a", 1, TOPIC)
+
+
+def test_the_lag_is_summed_by_topic_and_by_client() -> None:
+    retry = MessageQueue("broker-a", 0, "%RETRY%shop")
+    progress = Progress(
+        GROUP,
+        {
+            QUEUE: QueueProgress(10, 4, 5, 0, "one"),
+            OTHER: QueueProgress(3, 3, 3, 0, "two"),
+            retry: QueueProgress(2, 1, None, 0),
+        },
+        0.0,
+    )
+
+    assert progress.lag == 7
+    assert progress.by_topic == {TOPIC: 6, "%RETRY%shop": 1}
+    assert progress.by_client == {"one": 6, "two": 0, None: 1}

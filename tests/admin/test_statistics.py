@@ -1,14 +1,14 @@
-"""What brokers have counted."""
+"""Statistics of brokers."""
 
 from kerolox.admin import AdminClient
 from kerolox.admin.statistics import TOPIC_PUT_NUMS, _day
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.offsets import BrokerStatsData, StatsItem
-from tests.admin.clients import GROUP, QUEUE, TOPIC, prepared
+from tests.admin.clients import GROUP, QUEUE, TOPIC, prepare
 
 
 async def test_traffic_is_listed_by_topic_and_group(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 3)
+    await prepare(admin, cluster, 3)
     await admin.topics.create("quiet")
     await admin.offsets.commit(GROUP, QUEUE, 1)
 
@@ -20,14 +20,14 @@ async def test_traffic_is_listed_by_topic_and_group(admin: AdminClient, cluster:
     assert await admin.statistics.all(topic="unknown") == []
 
 
-async def test_what_was_never_counted_is_not_there(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 3)
+async def test_an_unknown_statistic_is_none(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 3)
 
     assert await admin.statistics.of_broker("broker-a", TOPIC_PUT_NUMS, TOPIC) is not None
     assert await admin.statistics.of_broker("broker-a", TOPIC_PUT_NUMS, "unknown") is None
 
 
-def test_the_day_of_a_young_broker_is_what_it_has_of_it() -> None:
+def test_the_day_of_a_young_broker_is_its_longest_period() -> None:
     none, some = StatsItem(avgpt=0, sum=0, tps=0), StatsItem(avgpt=1, sum=7, tps=1)
 
     assert _day(BrokerStatsData(stats_day=none, stats_hour=none, stats_minute=some)) == 7

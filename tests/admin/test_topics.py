@@ -1,4 +1,4 @@
-"""Topics, as an operator makes and sees them."""
+"""Topics."""
 
 import pytest
 
@@ -8,10 +8,10 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.bodies.topics import Perm
-from tests.admin.clients import GROUP, QUEUE, TOPIC, consuming, numbered, prepared, send
+from tests.admin.clients import GROUP, QUEUE, TOPIC, consuming, numbered, prepare, send
 
 
-async def test_a_topic_is_made_on_all_brokers_of_a_cluster(admin_of_two: AdminClient) -> None:
+async def test_a_topic_is_created_on_all_brokers_of_a_cluster(admin_of_two: AdminClient) -> None:
     made = await admin_of_two.topics.create(TOPIC, cluster="DefaultCluster", read_queues=3, write_queues=2)
 
     assert made == ["broker-a", "broker-b"]
@@ -26,17 +26,18 @@ async def test_a_topic_is_made_on_all_brokers_of_a_cluster(admin_of_two: AdminCl
     assert await admin_of_two.topics.clusters(TOPIC) == ["DefaultCluster"]
 
 
-async def test_a_topic_is_made_on_one_broker_by_name_or_by_address(
+async def test_a_topic_is_created_on_one_broker_by_name_or_address(
     admin_of_two: AdminClient, two_brokers: Cluster
 ) -> None:
     assert await admin_of_two.topics.create("one", broker="broker-b") == ["broker-b"]
-    assert await admin_of_two.topics.create("other", broker=two_brokers.brokers[0].address) == ["broker-a"]
+    address = two_brokers.brokers[0].address
+    assert await admin_of_two.topics.create("other", broker=address) == [address]
 
     assert list(await admin_of_two.topics.configs("one")) == ["broker-b"]
     assert list(await admin_of_two.topics.configs("other")) == ["broker-a"]
 
 
-async def test_an_unknown_place_is_named_with_those_that_are_known(admin: AdminClient) -> None:
+async def test_an_unknown_cluster_or_broker_error_lists_the_known_ones(admin: AdminClient) -> None:
     with pytest.raises(UnknownCluster, match=r"'elsewhere' is not known. Known: DefaultCluster"):
         await admin.topics.create(TOPIC, cluster="elsewhere")
     with pytest.raises(UnknownBroker, match=r"'broker-z' is not known. Known: broker-a"):
@@ -45,7 +46,7 @@ async def test_an_unknown_place_is_named_with_those_that_are_known(admin: AdminC
         await admin.topics.create("not a name")
 
 
-async def test_an_update_changes_what_is_given_and_nothing_else(admin: AdminClient) -> None:
+async def test_an_update_changes_only_the_given_settings(admin: AdminClient) -> None:
     await admin.topics.create(TOPIC, read_queues=4, write_queues=4, attributes={"message.type": "FIFO"})
 
     assert await admin.topics.update(TOPIC, perm=Perm.READ, attributes={"reserve.time": "1000"}) == ["broker-a"]
@@ -60,12 +61,12 @@ async def test_an_update_changes_what_is_given_and_nothing_else(admin: AdminClie
     assert config.attributes == {"message.type": "FIFO"}
 
 
-async def test_what_is_not_there_can_not_be_updated(admin: AdminClient) -> None:
+async def test_updating_a_missing_topic_raises(admin: AdminClient) -> None:
     with pytest.raises(TopicNotFound, match="broker-a"):
         await admin.topics.update(TOPIC, read_queues=1)
 
 
-async def test_a_deleted_topic_is_gone_from_brokers_and_name_servers(admin: AdminClient, cluster: Cluster) -> None:
+async def test_deleting_a_topic_removes_it_from_brokers_and_name_servers(admin: AdminClient, cluster: Cluster) -> None:
     await admin.topics.create(TOPIC, is_ordered=True)
     await send(cluster, *numbered(3))
 
@@ -79,7 +80,7 @@ async def test_a_deleted_topic_is_gone_from_brokers_and_name_servers(admin: Admi
     await admin.topics.delete(TOPIC)
 
 
-async def test_an_ordered_topic_keeps_the_order_of_its_queues(admin_of_two: AdminClient) -> None:
+async def test_an_ordered_topic_keeps_its_list_of_queues(admin_of_two: AdminClient) -> None:
     await admin_of_two.configuration.update_name_servers({"orderMessageEnable": "true"})
 
     await admin_of_two.topics.create(TOPIC, is_ordered=True, read_queues=4, write_queues=4)
@@ -94,7 +95,7 @@ async def test_an_ordered_topic_keeps_the_order_of_its_queues(admin_of_two: Admi
     assert await admin_of_two.topics.order(TOPIC) is None
 
 
-async def test_topics_are_listed_by_cluster_and_the_systems_own_apart(admin: AdminClient) -> None:
+async def test_topics_are_listed_by_cluster_and_system_topics_separately(admin: AdminClient) -> None:
     await admin.topics.create(TOPIC)
 
     assert TOPIC in await admin.topics.names()
@@ -104,8 +105,8 @@ async def test_topics_are_listed_by_cluster_and_the_systems_own_apart(admin: Adm
     assert TOPIC not in system
 
 
-async def test_the_status_says_where_each_queue_begins_and_ends(admin: AdminClient, cluster: Cluster) -> None:
-    await prepared(admin, cluster, 3)
+async def test_the_status_contains_min_and_max_offsets(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 3)
 
     status = await admin.topics.status(TOPIC)
 
@@ -114,10 +115,8 @@ async def test_the_status_says_where_each_queue_begins_and_ends(admin: AdminClie
     assert status[QUEUE].last_update_timestamp > 0
 
 
-async def test_groups_that_consume_a_topic_are_known_while_online_and_after(
-    admin: AdminClient, cluster: Cluster
-) -> None:
-    await prepared(admin, cluster, 1)
+async def test_groups_of_a_topic_are_those_online_or_with_offsets(admin: AdminClient, cluster: Cluster) -> None:
+    await prepare(admin, cluster, 1)
     assert await admin.topics.groups(TOPIC) == []
 
     async with consuming(cluster, group="live"):
@@ -126,7 +125,7 @@ async def test_groups_that_consume_a_topic_are_known_while_online_and_after(
     assert await admin.topics.groups(TOPIC) == [GROUP]
 
 
-async def test_a_table_of_topics_has_a_version(admin: AdminClient) -> None:
+async def test_the_topic_table_has_a_version(admin: AdminClient) -> None:
     before = await admin.topics.table("broker-a")
     await admin.topics.create("orders")
     after = await admin.topics.table("broker-a")

@@ -1,4 +1,4 @@
-"""Apache's mqadmin: one command in a virtual machine of its own, or many in one."""
+"""Apache's mqadmin: one command per JVM, or many in one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mqadmin(version: str, *arguments: str, namesrv: str | None = None, timeout_s
 
 
 class Admin:
-    """mqadmin commands in one virtual machine, which is started anew when a command ended it."""
+    """Runs mqadmin commands in one JVM, which is restarted after a command has ended it."""
 
     def __init__(self, version: str, home: Path) -> None:
         self._version = version
@@ -51,7 +51,7 @@ class Admin:
         return Completed(_text(stdout), _text(stderr), code=0 if how == "done" else 1)
 
     def close(self) -> None:
-        """Ends the virtual machine; the next command starts another."""
+        """Stops the JVM; the next command starts another."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -73,7 +73,7 @@ class Admin:
         return self._process
 
     def _read_line(self, process: subprocess.Popen[bytes], timeout_seconds: float) -> str:
-        """The next line of answer; a machine that is silent too long is killed and ProcessError raised."""
+        """Returns the next line of the response. Kills the JVM and raises ProcessError after the timeout."""
         assert process.stdout is not None
         deadline = time.monotonic() + timeout_seconds
         line = b""
@@ -88,7 +88,7 @@ class Admin:
 
 @contextlib.contextmanager
 def admin(version: str, files: Mapping[str, str] | None = None) -> Iterator[Admin]:
-    """An `Admin` of that version; its virtual machine starts with the first command.
+    """An `Admin` of that version; its JVM starts with the first command.
 
     `files` are laid into its directory `conf`.
     """
@@ -103,7 +103,7 @@ def admin(version: str, files: Mapping[str, str] | None = None) -> Iterator[Admi
 
 
 def _read_some(stream: IO[bytes], deadline: float) -> bytes:
-    """What there is to read, or nothing at the deadline or the end."""
+    """Returns the available bytes, or none at the deadline or at EOF."""
     ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
     return os.read(stream.fileno(), 65536) if ready else b""
 

@@ -1,4 +1,4 @@
-"""Brings a version of Apache RocketMQ from Maven into the user's cache and says where its jars are."""
+"""Downloads a version of Apache RocketMQ from Maven into the user's cache and returns its class path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 _DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 _RESOLVE_SECONDS = 900.0
 
-# What of each version is published: of 4.9.8 only the client side, and of 5.5 there is no rocketmq-acl.
+# Published artifacts by version: 4.9.8 has only the client side, and 5.5 has no rocketmq-acl.
 _ARTIFACTS = {
     "4.9.7": ("namesrv", "broker"),
     "4.9.8": ("client", "tools", "acl"),
@@ -42,11 +42,11 @@ _DEPENDENCY = """\
 
 
 class MavenError(Exception):
-    """Maven ran and could not bring the jars; the message ends with what it printed."""
+    """Maven failed to resolve the jars; the message ends with its output."""
 
 
 def cache_directory() -> Path:
-    """The part of the user's cache that belongs to these tests; it exists afterwards."""
+    """Returns the directory of these tests in the user's cache; creates it if needed."""
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     directory = Path(root) / "kerolox"
     directory.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def cache_directory() -> Path:
 
 @functools.cache
 def classpath(version: str) -> str:
-    """Returns the class path of all that is published of that version, resolving it at most once.
+    """Returns the class path of all artifacts of that version; resolves it at most once.
 
     For a server ask with `SERVER_VERSIONS[version]`. Two processes may ask at once: each works in
     a directory of its own and the last rename wins.
@@ -64,7 +64,7 @@ def classpath(version: str) -> str:
 
 
 def resolved(pom: str, name: str) -> str:
-    """Returns the class path that a project asks for, kept under this name in the cache; MavenError if it cannot be."""
+    """Returns the class path of a POM, cached under `name`. Raises MavenError if it cannot be resolved."""
     directory = cache_directory() / name
     directory.mkdir(parents=True, exist_ok=True)
     stored = directory / f"classpath-{hashlib.sha256(pom.encode()).hexdigest()[:16]}.txt"

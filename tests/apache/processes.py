@@ -1,4 +1,4 @@
-"""Runs Java programs of Apache RocketMQ, each in a home of its own, and never leaves one behind."""
+"""Runs Java programs of Apache RocketMQ, each in its own home directory, and stops all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.apache.sources import compiled
 
 READY_SECONDS = 90.0
 
-# What 4.9 reaches for by reflection, and Java closed with version 16.
+# Packages that 4.9 accesses by reflection, closed since Java 16.
 _OPENED = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang", "java.base/java.util")
 
 # 4.9 servers and tools read the first three from their home, clients and 5.x the others from the class path.
@@ -40,12 +40,12 @@ _LOGBACK = """\
 
 
 class ProcessError(Exception):
-    """The process ended, or was silent too long; the message ends with what it printed."""
+    """The process ended or timed out; the message ends with its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a finished program printed, and the code it ended with."""
+    """Output and exit code of a finished program."""
 
     stdout: str
     stderr: str
@@ -53,7 +53,7 @@ class Completed:
 
 
 class Process:
-    """A running program in its own process group; its output lies in a file."""
+    """A running program in its own process group, with its output in a file."""
 
     def __init__(self, command: Sequence[str], home: Path, address: str = "") -> None:
         self.home = home
@@ -82,7 +82,7 @@ class Process:
         return self._printed.read_text(errors="replace")
 
     def wait_for(self, text: str, timeout_seconds: float = READY_SECONDS) -> str:
-        """Returns the first line printed that contains `text`, once it is there."""
+        """Waits for the first output line that contains `text` and returns it."""
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
             line = next((line for line in self.output().splitlines() if text in line), None)
@@ -95,31 +95,31 @@ class Process:
         raise ProcessError(f"no {text!r} within {timeout_seconds} s: {self.output()[-3000:]}")
 
     def terminate(self, timeout_seconds: float = 30.0) -> int:
-        """Asks it to end as an operator would, and returns its exit code."""
+        """Sends SIGTERM and returns the exit code."""
         self._signal(signal.SIGTERM)
         return self._process.wait(timeout_seconds)
 
     def stop(self) -> None:
-        """Freezes it with its sockets open."""
+        """Sends SIGSTOP; its sockets stay open."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Ends it at once; does nothing when it has ended."""
+        """Kills the process group; does nothing if it has ended."""
         self._signal(signal.SIGKILL)
         self._process.wait(30)
 
     def _signal(self, number: signal.Signals) -> None:
-        # The leader may be gone while the group lives on, and the other way round.
+        # The leader may have ended while its group still runs, and vice versa.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
 
 @contextlib.contextmanager
 def running(command: Sequence[str], home: Path, address: str = "") -> Iterator[Process]:
-    """Any program as a `Process`, killed with its group at the end."""
+    """Runs any program as a `Process`; kills its group at the end."""
     process = Process(command, home, address)
     try:
         yield process
@@ -141,7 +141,7 @@ def run_java(
 
 
 def run(command: Sequence[str], home: Path, timeout_seconds: float) -> Completed:
-    """Runs a program to its end; past the time-out its whole group is killed and ProcessError raised."""
+    """Runs a program to its end. Kills its group and raises ProcessError after the timeout."""
     with subprocess.Popen(
         command,
         cwd=home,
@@ -179,10 +179,10 @@ def java_command(
         "rocketmq.home.dir": str(home),
         "rocketmq.client.logUseSlf4j": "true",
         "java.net.preferIPv4Stack": "true",
-        # A consumer whose first look at its queues came too early looks again after this, not after 20 s.
+        # Rebalance interval: a consumer whose first rebalance came too early need not wait 20 s.
         "rocketmq.client.rebalance.waitInterval": "1000",
         "java.io.tmpdir": str(home),
-        # A nearly full disk is none of a test's business.
+        # Tests also run on nearly full disks.
         "rocketmq.broker.diskSpaceWarningLevelRatio": "0.99",
         **(settings or {}),
     }
@@ -197,14 +197,14 @@ def java_command(
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The caller's environment with everything RocketMQ reads from it pointed at `home`."""
+    """Returns the environment with all variables that RocketMQ reads set to `home`."""
     inherited = {key: value for key, value in os.environ.items() if key != "NAMESRV_ADDR"}
     return {**inherited, "ROCKETMQ_HOME": str(home), "HOME": str(home)}
 
 
 @contextlib.contextmanager
 def temporary_home() -> Iterator[Path]:
-    """A directory that passes for a RocketMQ installation, removed at the end."""
+    """A temporary directory laid out as ROCKETMQ_HOME."""
     with tempfile.TemporaryDirectory(prefix="kerolox-apache-", ignore_cleanup_errors=True) as directory:
         home = Path(directory)
         (home / "conf").mkdir()
@@ -214,7 +214,7 @@ def temporary_home() -> Iterator[Path]:
 
 
 def free_port(*neighbours: int) -> int:
-    """A port nobody listens on, whose neighbours (+1, -2, ...) are free as well.
+    """Returns a free port whose neighbours (+1, -2, ...) are free as well.
 
     It lies below the range from which outgoing connections get theirs, so none of them takes it meanwhile.
     """

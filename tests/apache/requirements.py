@@ -1,4 +1,4 @@
-"""What a test against Apache RocketMQ needs of the machine, and what happens when it is not there."""
+"""Requirements of tests against Apache RocketMQ: skip or fail if Java or Maven is missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def require_java() -> None:
 
 
 def unmet(reason: str) -> NoReturn:
-    """Ends the running test: skipped on a laptop, failed where everything has to be there."""
+    """Skips the running test, or fails it if KEROLOX_REQUIRE_ALL is set."""
     if os.environ.get("KEROLOX_REQUIRE_ALL") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
@@ -32,7 +32,7 @@ def unmet(reason: str) -> NoReturn:
 
 @functools.cache
 def java_major() -> int:
-    """The feature release of the java on the PATH: 8, 17, 21; 0 if it does not say."""
+    """Returns the feature release of java on the PATH, such as 8, 17 or 21; 0 if unknown."""
     command = ["java", "-version"]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     match = re.search(r'version "(?:1\.)?(\d+)', finished.stderr)

@@ -14,7 +14,7 @@ _BOOT = "boot success"
 
 @contextlib.contextmanager
 def name_server(version: str, properties: Mapping[str, str] | None = None) -> Iterator[Process]:
-    """A NameServer that answers; of 4.9.8 it is the one of 4.9.7 (see SERVER_VERSIONS)."""
+    """A NameServer that serves requests; for 4.9.8 that of 4.9.7 (see SERVER_VERSIONS)."""
     port = free_port()
     with temporary_home() as home:
         settings = {"listenPort": str(port), "bindAddress": "127.0.0.1", **(properties or {})}
@@ -38,7 +38,7 @@ def broker(
     settings: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> Iterator[Process]:
-    """A broker that has registered with `namesrv`; `properties` are laid over what makes it small.
+    """A broker that has registered with `namesrv`; `properties` override the small defaults.
 
     `settings` are those of its virtual machine, `files` are laid into its directory `conf`. Who wants the ids of
     messages to lead to it again gives its port.
@@ -64,12 +64,12 @@ def broker(
 
 
 def broker_port() -> int:
-    """A port for a broker, which listens on two more beside it."""
+    """Returns a free port for a broker, which also listens on two neighbouring ports."""
     return free_port(-2, 1)
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
-    """Writes them as Java reads them and returns the path."""
+    """Writes a properties file and returns its path."""
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     return path
 
@@ -86,7 +86,7 @@ def _small(home: Path) -> dict[str, str]:
         "maxHashSlotNum": "10000",
         "maxIndexNum": "40000",
         "diskMaxUsedSpaceRatio": "95",
-        # Two busy cores make a send wait longer than the 200 ms after which the broker would refuse it.
+        # On two busy cores a send may wait longer than the default of 200 ms, after which the broker refuses it.
         "waitTimeMillsInSendQueue": "3000",
         "enableControllerMode": "false",
     }

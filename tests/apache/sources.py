@@ -1,4 +1,4 @@
-"""Our own Java programs, each compiled against a version of Apache RocketMQ once."""
+"""Compiles our own Java programs, once per version of Apache RocketMQ."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _COMPILE_SECONDS = 120.0
 
 
 class CompileError(Exception):
-    """javac refused one of our files; the message is what it printed."""
+    """javac failed; the message is its output."""
 
 
 def compiled(version: str, name: str) -> Path:
-    """The directory with the classes of `name`, such as Admin.java; the second process to ask finds them there."""
+    """Returns the directory with the classes of `name`, such as Admin.java; shared between processes."""
     source = _SOURCES / name
     jars = classpath(version)
     digest = hashlib.sha256(source.read_bytes() + jars.encode()).hexdigest()[:16]
@@ -34,6 +34,6 @@ def compiled(version: str, name: str) -> Path:
         raise CompileError(f"javac {name} against {version}: {finished.stderr}")
     try:
         scratch.rename(target)
-    except OSError:  # Somebody else was faster; theirs is as good.
+    except OSError:  # Another process was faster; its result is equal.
         shutil.rmtree(scratch)
     return target

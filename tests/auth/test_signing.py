@@ -2,12 +2,12 @@
 
 from kerolox.auth.signing import Credentials, signature, signed
 
-WHO = Credentials("rocketmq2", "12345678")
+CREDENTIALS = Credentials("rocketmq2", "12345678")
 
 
 def test_a_request_is_signed_as_java_signs_it() -> None:
     """The vector was computed with Java's AclSigner over `rocketmq2PGTopicTesthello`."""
-    fields = signed(WHO, {"b": "TopicTest", "a": "PG"}, b"hello")
+    fields = signed(CREDENTIALS, {"b": "TopicTest", "a": "PG"}, b"hello")
 
     assert fields == {
         "a": "PG",
@@ -17,14 +17,14 @@ def test_a_request_is_signed_as_java_signs_it() -> None:
     }
 
 
-def test_a_request_without_fields_or_body_is_signed_over_who_sends_it() -> None:
-    assert signed(WHO, None, b"")["Signature"] == signature("12345678", {"any": "rocketmq2"}, b"")
+def test_a_request_without_fields_or_body_is_signed_over_its_access_key() -> None:
+    assert signed(CREDENTIALS, None, b"")["Signature"] == signature("12345678", {"any": "rocketmq2"}, b"")
 
 
-def test_a_signature_does_not_count_itself() -> None:
-    once = signed(WHO, {"a": "PG"}, b"hello")
+def test_the_signature_does_not_cover_itself() -> None:
+    once = signed(CREDENTIALS, {"a": "PG"}, b"hello")
 
-    assert signed(WHO, once, b"hello") == once
+    assert signed(CREDENTIALS, once, b"hello") == once
 
 
 def test_a_security_token_is_sent_and_signed() -> None:
@@ -34,5 +34,5 @@ def test_a_security_token_is_sent_and_signed() -> None:
     assert fields["Signature"] == signature("12345678", {"1": "rocketmq2", "2": "token", "3": "PG"}, b"")
 
 
-def test_what_is_printed_of_credentials_holds_no_secret() -> None:
-    assert "12345678" not in repr(WHO)
+def test_the_repr_of_credentials_contains_no_secret() -> None:
+    assert "12345678" not in repr(CREDENTIALS)

@@ -10,7 +10,7 @@ from bench.client_tables import clients
 from bench.report import KEROLOX
 
 
-def test_our_client_is_held_against_the_one_in_cpp() -> None:
+def test_our_client_is_compared_with_the_cpp_client() -> None:
     def rates(ours: int, cpp: int) -> dict[str, list[Measured]]:
         return {name: [Measured(count, 2.0, 1.0)] for name, count in ((KEROLOX, ours), (JAVA, 9000), (CPP, cpp))}
 

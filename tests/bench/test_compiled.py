@@ -35,7 +35,7 @@ def test_ring_file_says_where_opaque_and_key_counter_of_each_frame_are() -> None
     assert frame[key_at : key_at + 8] == KEY_COUNTER
 
 
-def test_ring_file_of_frames_without_keys_has_no_place_for_them() -> None:
+def test_ring_file_of_frames_without_keys_has_no_key_offsets() -> None:
     assert struct.unpack_from("=IIII", ring_file(pulls("orders", 1)))[3] == 0
 
 
@@ -69,7 +69,7 @@ def test_no_two_requests_have_the_same_key(generator: CompiledGenerator) -> None
     assert len(seen) == len(set(seen)) >= 4
 
 
-def test_only_refusals_are_no_result(generator: CompiledGenerator) -> None:
+def test_a_load_with_only_refusals_has_no_result(generator: CompiledGenerator) -> None:
     with (
         _served(lambda frame: encode(2, {}, opaque=decode(frame).header["opaque"], flag=1)) as port,
         pytest.raises(WrongAnswerError, match="not one of"),
@@ -77,7 +77,7 @@ def test_only_refusals_are_no_result(generator: CompiledGenerator) -> None:
         generator.run(Load(port, os.getpid(), sends("orders", 16), 1, 1, 0.02))
 
 
-def test_an_answer_to_nothing_ends_the_load(generator: CompiledGenerator) -> None:
+def test_a_response_with_an_unknown_opaque_ends_the_load(generator: CompiledGenerator) -> None:
     with (
         _served(lambda _: encode(0, {}, opaque=7_654_321, flag=1)) as port,
         pytest.raises(WrongAnswerError, match="nothing that was asked"),
@@ -90,7 +90,7 @@ def test_a_send_is_a_whole_frame() -> None:
 
 
 class _served:  # noqa: N801
-    """A server of one connection that answers each frame with what a function makes of it."""
+    """A server of one connection that answers each frame with the result of a function."""
 
     def __init__(self, answer: Callable[[bytes], bytes]) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""What the tables of Spark's figures say of goals."""
+"""Goals in the tables of the Spark benchmark."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from bench.spark_tables import backlog, reads, writes
         (100_000.0, [], "met"),
     ],
 )
-def test_writing_is_fast_enough_by_itself_or_beside_kafka(ours: float, kafka: list[float], verdict: str) -> None:
+def test_writing_meets_its_goal_by_rate_or_compared_with_kafka(ours: float, kafka: list[float], verdict: str) -> None:
     section = writes({KEROLOX: [ours], KAFKA: kafka})
 
     assert [line[-1] for line in section.lines()] == [verdict]
 
 
-def test_reading_is_held_beside_the_api_and_beside_kafka() -> None:
+def test_reading_is_compared_with_the_api_and_with_kafka() -> None:
     rates = {KEROLOX: [80.0], ARROW: [100.0], PARQUET: [500.0], KAFKA: [90.0]}
 
     ceiling, kafka = reads({("batch", "noop"): rates})
@@ -37,7 +37,7 @@ def test_reading_is_held_beside_the_api_and_beside_kafka() -> None:
     assert [line[-3:] for line in kafka.lines()] == [["0.89x", "≥ 1x Kafka", "MISSED"]]
 
 
-def test_without_kafka_what_is_held_beside_it_is_not_measured() -> None:
+def test_without_kafka_its_comparison_is_not_measured() -> None:
     _, kafka = reads({("stream", "parquet"): {KEROLOX: [80.0], ARROW: [100.0], PARQUET: [500.0]}})
 
     assert [line[-1] for line in kafka.lines()] == ["not measured"]

@@ -1,4 +1,4 @@
-"""How soon `kerolox up` serves: what is measured, and what is shown of it."""
+"""The benchmark of `kerolox up`: measurement and tables."""
 
 from __future__ import annotations
 

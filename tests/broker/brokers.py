@@ -1,7 +1,7 @@
-"""A broker on real sockets and files, and a plain client of it."""
+"""A broker on real sockets and files, and a plain client."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from kerolox.broker import Broker, Settings
 from kerolox.message import properties
 from kerolox.message.message import Message
-from kerolox.message.record import decode_all
+from kerolox.message.records.record import decode_all
 from kerolox.remoting.client import Client
+from kerolox.remoting.policy import Policy
 from kerolox.runtime.clock import Clock
 from kerolox.wire.bodies.clients import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from kerolox.wire.command import JSON, encode
@@ -25,7 +26,7 @@ A = TypeVar("A", bound=Header)
 SMALL = {
     "brokerName": "broker-a",
     "listenPort": "0",
-    # A busy machine may stall; those who test flow control say so.
+    # A busy machine may stall; tests of flow control set a shorter time.
     "waitTimeMillsInSendQueue": "30000",
     "mappedFileSizeCommitLog": str(1024 * 1024),
     "mappedFileSizeConsumeQueue": str(20 * 100),
@@ -35,14 +36,14 @@ SMALL = {
 
 
 def settings(directory: Path, **changes: str) -> Settings:
-    made = Settings()
-    made.broker.namesrv_addr = None
-    made.update({**SMALL, "storePathRootDir": str(directory), **changes})
-    return made
+    result = Settings()
+    result.broker.namesrv_addr = None
+    result.update({**SMALL, "storePathRootDir": str(directory), **changes})
+    return result
 
 
 class BrokerFixture:
-    """A running broker, and shorthands for what clients ask of it."""
+    """A running broker, and shorthands for requests of clients."""
 
     def __init__(self, broker: Broker, client: Client) -> None:
         self.broker = broker
@@ -58,7 +59,7 @@ class BrokerFixture:
         return await self.call(pulling(topic, queue_id, queue_offset, **fields))
 
     async def messages(self, topic: str, queue_id: int = 0) -> list[Message]:
-        """Returns all that is in a queue."""
+        """Return all messages of a queue."""
         queue = self.broker.store.queues.get(topic, queue_id)
         found: list[Message] = []
         while queue is not None and len(found) < queue.max_offset - queue.min_offset:
@@ -87,20 +88,22 @@ class BrokerFixture:
         return (await self.call(HeartBeat(), data.encode())).fields
 
     def counted(self, name: str, key: str) -> int:
-        """Returns how many messages were counted under a name and a key of tools."""
+        """Return how many messages were counted under a statistics name and key."""
         found = self.broker.statistics.find(name, key)
         return 0 if found is None else found[0].messages
 
     async def until_waiting(self, topic: str, queue_id: int = 0) -> None:
-        """Returns when a pull waits for a message of the queue."""
+        """Return when a pull waits for a message of the queue."""
         async with asyncio.timeout(10):
-            while not self.broker.store.arrivals.waiting(topic, queue_id):
+            while not self.broker.store.message_waiters.waiting(topic, queue_id):
                 await asyncio.sleep(0)
 
 
 @asynccontextmanager
-async def running(directory: Path, clock: Clock | None = None, **changes: str) -> AsyncIterator[BrokerFixture]:
-    async with Broker(settings(directory, **changes), clock=clock) as broker, Client() as client:
+async def running(
+    directory: Path, clock: Clock | None = None, policies: Sequence[Policy] = (), **changes: str
+) -> AsyncIterator[BrokerFixture]:
+    async with Broker(settings(directory, **changes), clock=clock, policies=policies) as broker, Client() as client:
         yield BrokerFixture(broker, client)
 
 
@@ -119,25 +122,25 @@ def sending(topic: str, queue_id: int = 0, sys_flag: int = 0, **names: str) -> S
 
 
 def pulling(topic: str, queue_id: int, queue_offset: int, **fields: object) -> PullMessage:
-    given = {
+    defaults = {
         "consumer_group": "group",
         "topic": topic,
         "queue_id": queue_id,
         "queue_offset": queue_offset,
         "max_msg_nums": 32,
-        # The subscription comes with the request, and it does not wait.
+        # The request carries its subscription and does not wait.
         "sys_flag": 0x4,
         "commit_offset": 0,
         "suspend_timeout_millis": 0,
         "subscription": "*",
         "sub_version": 0,
     }
-    return PullMessage(**(given | fields))  # type: ignore[arg-type]
+    return PullMessage(**(defaults | fields))  # type: ignore[arg-type]
 
 
 @asynccontextmanager
 async def greedy(broker: BrokerFixture, requests: Iterable[Request[Any]]) -> AsyncIterator[Peer]:
-    """A peer that has asked all these and reads no answer until the test lets it."""
+    """A peer that has sent all these requests and reads no response until the test resumes reading."""
     async with await Peer.to(broker.broker.address, receive_buffer=4096) as peer:
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         frames = [
@@ -149,5 +152,5 @@ async def greedy(broker: BrokerFixture, requests: Iterable[Request[Any]]) -> Asy
 
 
 def unsent_size(broker: BrokerFixture) -> int:
-    """Returns how much lies in the broker because nobody has read it."""
+    """Return how many bytes of responses the broker holds because the peer does not read."""
     return sum(connection.unsent_size for connection in broker.broker.server._connections)

@@ -1,4 +1,4 @@
-"""A consumer as a broker sees it: it answers what it is asked, and notes what it is told."""
+"""A fake consumer that answers the requests of a broker and records them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from kerolox.broker import Broker
 from kerolox.remoting.client import Client
-from kerolox.remoting.routes import Incoming, Routes, handles
+from kerolox.remoting.router import Incoming, Router, handles
 from kerolox.wire.bodies.offsets import ResetOffsetBody
 from kerolox.wire.header import Empty
 from kerolox.wire.headers import clients as h
@@ -16,14 +16,14 @@ from tests.broker.brokers import BrokerFixture
 
 
 class Consumer:
-    """`asked` has what came, with its body; `answer` is what it says, and None that it never does."""
+    """`requests` has the received requests and bodies; `answer` is its response, or None if it never responds."""
 
     def __init__(self) -> None:
-        self.asked: asyncio.Queue[tuple[object, bytes]] = asyncio.Queue()
+        self.requests: asyncio.Queue[tuple[object, bytes]] = asyncio.Queue()
         self.answer: Reply[Empty] | None = Reply()
 
     async def _answer(self, request: Incoming[object]) -> Reply[Empty]:  # type: ignore[type-var]
-        self.asked.put_nowait((request.header, request.body))
+        self.requests.put_nowait((request.header, request.body))
         if self.answer is None:
             await asyncio.Event().wait()
         assert self.answer is not None
@@ -45,18 +45,18 @@ class Consumer:
     async def reset(self, request: Incoming[o.ResetConsumerClientOffset]) -> Reply[Empty]:
         return await self._answer(request)
 
-    async def told(self) -> tuple[object, bytes]:
+    async def next_request(self) -> tuple[object, bytes]:
         async with asyncio.timeout(10):
-            return await self.asked.get()
+            return await self.requests.get()
 
 
 @asynccontextmanager
 async def consuming(
     broker: Broker, client_id: str = "c", group: str = "group", topic: str = "orders"
 ) -> AsyncIterator[tuple[Consumer, BrokerFixture]]:
-    """Gives a consumer that is online, and the connection it has."""
+    """Yield a connected consumer, and its connection."""
     consumer = Consumer()
-    async with Client(Routes(consumer)) as client:
+    async with Client(Router(consumer)) as client:
         connected = BrokerFixture(broker, client)
         await connected.heartbeat(client_id, consumes={group: [topic]})
         yield consumer, connected

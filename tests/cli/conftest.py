@@ -1,4 +1,4 @@
-"""A cluster for each module of commands that send, read and look."""
+"""A cluster for each test module."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`kerolox` alone: its list of commands, and what shells complete."""
+"""The `kerolox` command: help texts, errors while printing, and shell completion."""
 
 import os
 import subprocess
@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from kerolox.cli.admin.tool import mqadmin
 from kerolox.cli.app import main
-from kerolox.local.children import our_command
+from kerolox.local.processes import our_command
 
 
 def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
-    """Yields every command by the words that call it."""
+    """Yield the words that call each command."""
     yield path
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -27,47 +27,55 @@ def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
-def test_no_help_is_cut_on_a_narrow_terminal(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_help_is_truncated_on_a_narrow_terminal(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
-    asked = CliRunner().invoke(main, [*path, "--help"], prog_name="kerolox")
+    result = CliRunner().invoke(main, [*path, "--help"], prog_name="kerolox")
 
-    assert asked.exit_code == 0
-    assert "…" not in asked.stdout
-    assert "..." not in asked.stdout.partition("Commands:")[2]
-    assert [line for line in asked.stdout.splitlines() if len(line) > 80] == []
+    assert result.exit_code == 0
+    assert "…" not in result.stdout
+    assert "..." not in result.stdout.partition("Commands:")[2]
+    assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [("--version",), ("status",), ("doctor", "-n", "127.0.0.1:1")])
-def test_what_cannot_be_printed_is_told_in_a_sentence(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_full_disk_is_reported_in_one_line(tmp_path: Path, arguments: tuple[str, ...], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
+        result = subprocess.run(
             our_command(*arguments),
-            env=os.environ | {"KEROLOX_HOME": str(tmp_path)},
+            env=os.environ | {"KEROLOX_HOME": str(tmp_path), "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
         )
 
-    assert (ended.returncode, ended.stderr) == (1, "Error: No space left on device\n")
+    assert (result.returncode, result.stderr) == (1, "Error: No space left on device\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    ("command", "argument"), [("admin.tool:mqadmin", "help"), ("broker:broker", "-p"), ("namesrv:namesrv", "-p")]
+    ("command", "argument"),
+    [("admin.tool:mqadmin", "help"), ("commands.broker:broker", "-p"), ("commands.namesrv:namesrv", "-p")],
 )
-def test_commands_with_names_of_the_original_tell_it_too(command: str, argument: str) -> None:
+def test_commands_with_java_names_report_a_full_disk_in_one_line(command: str, argument: str, unbuffered: str) -> None:
     module, name = command.split(":")
     code = f"from kerolox.cli.{module} import {name}; {name}(['{argument}'])"
 
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        result = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
 
-    assert (ended.returncode, ended.stderr) == (1, "Error: No space left on device\n")
+    assert (result.returncode, result.stderr) == (1, "Error: No space left on device\n")
 
 
 @pytest.mark.parametrize(
@@ -78,12 +86,12 @@ def test_commands_with_names_of_the_original_tell_it_too(command: str, argument:
         ("fish", "complete --no-files --command kerolox"),
     ],
 )
-def test_shells_are_given_a_script(shell: str, script: str) -> None:
-    given = CliRunner().invoke(main, [], prog_name="kerolox", env={"_KEROLOX_COMPLETE": f"{shell}_source"})
+def test_completion_scripts_for_shells(shell: str, script: str) -> None:
+    result = CliRunner().invoke(main, [], prog_name="kerolox", env={"_KEROLOX_COMPLETE": f"{shell}_source"})
 
-    assert given.exit_code == 0
-    assert script in given.stdout
-    assert f"_KEROLOX_COMPLETE={shell}_complete" in given.stdout
+    assert result.exit_code == 0
+    assert script in result.stdout
+    assert f"_KEROLOX_COMPLETE={shell}_complete" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -96,13 +104,13 @@ def test_shells_are_given_a_script(shell: str, script: str) -> None:
         ("fish", "kerolox", "dow", "plain,down\tStop the cluster that `kerolox up` started.\n"),
     ],
 )
-def test_shells_complete_commands_and_flags(shell: str, words: str, at: str, completed: str) -> None:
+def test_commands_and_flags_are_completed(shell: str, words: str, at: str, completed: str) -> None:
     environment = {"_KEROLOX_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": at}
 
     assert CliRunner().invoke(main, [], prog_name="kerolox", env=environment).stdout == completed
 
 
-def test_mqadmin_is_completed_too() -> None:
+def test_mqadmin_is_completed() -> None:
     environment = {"_MQADMIN_COMPLETE": "bash_complete", "COMP_WORDS": "mqadmin updateTopicP", "COMP_CWORD": "1"}
 
     assert CliRunner().invoke(mqadmin, [], prog_name="mqadmin", env=environment).stdout == "plain,updateTopicPerm\n"

@@ -1,11 +1,11 @@
-"""How a message is printed."""
+"""Formats of messages in `kerolox consume`."""
 
 import base64
 import json
 
 import pytest
 
-from kerolox.cli.admin.errors import Misused
+from kerolox.cli.admin.errors import InvalidUsage
 from kerolox.cli.formats import DEFAULT, as_json, formatter
 from kerolox.client.messages import received
 from kerolox.message import properties
@@ -34,18 +34,18 @@ def test_a_format_is_filled_in(layout: str, printed: bytes) -> None:
 
 
 @pytest.mark.parametrize("layout", ["%q", "%", r"\q"])
-def test_what_is_not_known_is_refused_with_what_is(layout: str) -> None:
-    with pytest.raises(Misused, match="is not known; %s body"):
+def test_an_unknown_field_is_refused_with_the_known_ones(layout: str) -> None:
+    with pytest.raises(InvalidUsage, match=r"unknown .+; known are %s body"):
         formatter(layout)
 
 
-def test_json_has_a_members_own_place_for_keys_and_tag() -> None:
+def test_json_has_separate_fields_for_keys_and_tag() -> None:
     value = json.loads(as_json(MESSAGE))
 
     assert (value["keys"], value["tag"], value["properties"]) == (["a", "b"], "paid", {"colour": "blue"})
 
 
-def test_json_has_a_body_that_is_no_text_byte_for_byte() -> None:
+def test_json_has_a_binary_body_in_base64() -> None:
     value = json.loads(as_json(MESSAGE))
 
     assert "body" not in value

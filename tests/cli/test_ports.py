@@ -1,4 +1,4 @@
-"""Who listens here."""
+"""The process that listens on a port."""
 
 import os
 import socket
@@ -7,17 +7,17 @@ from pathlib import Path
 from kerolox.cli import ports
 
 
-def test_a_port_that_is_taken_is_told_with_who_has_it() -> None:
+def test_the_process_that_uses_a_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        taken, who = ports.is_free(port), ports.listener(port)
+        taken, who = ports.is_free(port), ports.listening_process(port)
 
     assert not taken
     assert who is not None
     assert who.startswith(f"process {os.getpid()} (")
     assert ports.is_free(port)
-    assert ports.listener(port) is None
+    assert ports.listening_process(port) is None
 
 
-def test_a_system_that_does_not_tell_is_no_trouble(tmp_path: Path) -> None:
-    assert ports.listener(1, tmp_path) is None
+def test_without_proc_no_process_is_named(tmp_path: Path) -> None:
+    assert ports.listening_process(1, tmp_path) is None

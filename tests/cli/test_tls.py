@@ -1,4 +1,4 @@
-"""Commands that verify servers, and say who they are."""
+"""Commands with TLS: they verify servers and present client certificates."""
 
 import asyncio
 import threading
@@ -13,13 +13,13 @@ from kerolox.broker import Settings
 from kerolox.cli.app import main
 from kerolox.local.cluster import Cluster
 from kerolox.namesrv import NamesrvConfig
-from kerolox.runtime.server_loop import new_loop
+from kerolox.runtime.event_loop import new_loop
 from tests.remoting.support import issue
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Has the certificates of a server and of a client, their CA, and a CA that neither knows."""
+    """A folder with certificates of a server and a client, their CA (ca.pem), and an unrelated CA (stranger.pem)."""
     folder = tmp_path_factory.mktemp("tls")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    """A NameServer and a broker that take TLS only of those who show a certificate."""
+    """The address of a NameServer which, like its broker, requires client certificates."""
     tls = {
         "tls.server.certPath": str(folder / "server.pem"),
         "tls.server.keyPath": str(folder / "server.key"),
@@ -49,11 +49,11 @@ def address(folder: Path) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     cluster = Cluster(config, [settings])
-    asyncio.run_coroutine_threadsafe(cluster.__aenter__(), loop).result(60)
+    asyncio.run_coroutine_threadsafe(cluster.open(), loop).result(60)
     try:
         yield cluster.namesrv_addr
     finally:
-        asyncio.run_coroutine_threadsafe(cluster.__aexit__(), loop).result(60)
+        asyncio.run_coroutine_threadsafe(cluster.close(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -66,32 +66,32 @@ def run(*arguments: str, typed: str | None = None) -> Result:
     return result
 
 
-def flags(folder: Path, ca: str = "ca.pem") -> list[str]:
-    named = {"--tls-ca": ca, "--tls-cert": "client.pem", "--tls-key": "client.key"}
-    return [word for flag, name in named.items() for word in (flag, str(folder / name))]
+def tls_flags(folder: Path, ca: str = "ca.pem") -> list[str]:
+    files = {"--tls-ca": ca, "--tls-cert": "client.pem", "--tls-key": "client.key"}
+    return [word for flag, name in files.items() for word in (flag, str(folder / name))]
 
 
-def test_a_server_is_verified_and_told_who_asks(folder: Path, address: str) -> None:
-    sent = run("send", "orders", "-b", "hello", "-n", address, *flags(folder))
-    read = run("consume", "orders", "-e", "-n", address, *flags(folder))
-    listed = run("admin", "topicList", "-n", address, *flags(folder))
-    examined = run("doctor", "-n", address, *flags(folder))
+def test_servers_are_verified_and_clients_authenticate(folder: Path, address: str) -> None:
+    sent = run("send", "orders", "-b", "hello", "-n", address, *tls_flags(folder))
+    read = run("consume", "orders", "-e", "-n", address, *tls_flags(folder))
+    listed = run("admin", "topicList", "-n", address, *tls_flags(folder))
+    checked = run("doctor", "-n", address, *tls_flags(folder))
 
     assert sent.exit_code == 0, sent.output
     assert "hello" in read.stdout, read.output
     assert "orders" in listed.stdout.splitlines(), listed.output
-    assert f"NameServer {address} answers" in examined.stdout, examined.output
+    assert f"NameServer {address} answers" in checked.stdout, checked.output
 
 
-def test_a_server_of_another_authority_is_not_trusted(folder: Path, address: str) -> None:
-    result = run("admin", "topicList", "-n", address, *flags(folder, "stranger.pem"))
+def test_a_server_signed_by_another_ca_is_not_trusted(folder: Path, address: str) -> None:
+    result = run("admin", "topicList", "-n", address, *tls_flags(folder, "stranger.pem"))
 
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
     assert "give the CA that signed the server's certificate with --tls-ca" in result.stderr
 
 
-def test_without_a_certificate_nobody_is_let_in(folder: Path, address: str) -> None:
+def test_a_client_without_a_certificate_is_rejected(folder: Path, address: str) -> None:
     result = run("admin", "topicList", "-n", address, "--tls")
 
     assert result.exit_code == 1
@@ -100,22 +100,22 @@ def test_without_a_certificate_nobody_is_let_in(folder: Path, address: str) -> N
 
 @pytest.mark.parametrize("command", [("admin", "topicList"), ("top",), ("dashboard", "--port", "0")])
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("flags", "message"),
     [
         (("--tls-ca", "/nosuch"), "--tls-ca /nosuch cannot be used: No such file or directory"),
-        (("--tls-ca", "{folder}/client.key"), "/client.key cannot be used: it holds no certificate or key in PEM"),
+        (("--tls-ca", "{folder}/client.key"), "/client.key cannot be used: no certificate or key in PEM format"),
         (("--tls-cert", "/nosuch"), "--tls-cert /nosuch cannot be used: No such file or directory"),
         (
             ("--tls-cert", "{folder}/client.pem", "--tls-key", "{folder}/server.key"),
-            "cannot be used: it holds no certificate or key in PEM, or they are not of each other",
+            "cannot be used: no certificate or key in PEM format, or the key does not match the certificate",
         ),
-        (("--tls-key", "/nosuch"), "--tls-key /nosuch is the key of no certificate: give that with --tls-cert"),
+        (("--tls-key", "/nosuch"), "--tls-key /nosuch needs a certificate: give it with --tls-cert"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(
-    folder: Path, command: tuple[str, ...], given: tuple[str, ...], told: str
+def test_unusable_tls_files_are_named(
+    folder: Path, command: tuple[str, ...], flags: tuple[str, ...], message: str
 ) -> None:
-    result = run(*command, *(word.format(folder=folder) for word in given))
+    result = run(*command, *(word.format(folder=folder) for word in flags))
 
     assert result.exit_code != 0
-    assert told in result.stderr
+    assert message in result.stderr

@@ -1,4 +1,4 @@
-"""`kerolox up` as a user runs it, in folders of a test's own."""
+"""Runs `kerolox up` like a user does, in folders of the test."""
 
 import json
 import os
@@ -22,45 +22,45 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def kerolox(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command to its end."""
+    """Run a command to its end."""
     return subprocess.run(
         [*KEROLOX, *arguments], env=environment(home), capture_output=True, text=True, timeout=120, check=False
     )
 
 
 def status(home: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(kerolox(home, "status", "--json").stdout)
-    return told
+    report: dict[str, Any] = json.loads(kerolox(home, "status", "--json").stdout)
+    return report
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Returns when it is true; fails if it does not become so."""
+    """Wait until the condition is true; fail if that takes too long."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.05)
 
 
 @contextmanager
 def running(home: Path, *arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """Runs `kerolox up` until the block ends; gives the process and what it said when it was ready."""
+    """Run `kerolox up` until the block ends; yield the process and the lines that it printed when it was ready."""
     process = subprocess.Popen(
         [*KEROLOX, "up", *FREE_PORTS, *arguments],
         env=environment(home) | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # Whoever runs the tests may have them outlive a terminal, and that is inherited.
+        # If the tests run under nohup, an ignored SIGHUP would be inherited.
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     try:
         assert process.stdout is not None
-        said = []
-        while not said or not said[-1].startswith("  Stop it"):
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("  Stop it"):
             line = process.stdout.readline()
-            assert line, "".join(said)
-            said.append(line.rstrip("\n"))
-        yield process, said
+            assert line, "".join(lines)
+            lines.append(line.rstrip("\n"))
+        yield process, lines
     finally:
         process.kill()
         process.communicate()

@@ -1,4 +1,4 @@
-"""Brokers that do what a test says: refuse, keep silent, or leave; and a NameServer that lists them."""
+"""Fake brokers that refuse, stay silent or drop connections as scripted, and a NameServer that lists them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,8 +8,8 @@ from pathlib import Path
 from kerolox.codes import ResponseCode
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.remoting.client import Client
-from kerolox.remoting.routes import Incoming, handles
-from kerolox.remoting.server import Server
+from kerolox.remoting.router import Incoming, handles
+from kerolox.remoting.server.server import Server
 from kerolox.wire.bodies.registration import RegisterBrokerBody
 from kerolox.wire.bodies.topics import TopicConfig, TopicConfigTable
 from kerolox.wire.header import Empty
@@ -24,7 +24,7 @@ TOPIC = "orders"
 
 
 class ScriptedBroker:
-    """Answers sends with the codes in `script`, then with success; None keeps silent, and DROP cuts the connection."""
+    """Responds to sends with the codes in `script`, then SUCCESS; None stays silent, DROP aborts the connection."""
 
     DROP = -1
 
@@ -38,7 +38,7 @@ class ScriptedBroker:
         self.is_silent = False
         self.server: Server
 
-    async def _take(self, request: Incoming[m.SendMessageV2]) -> Reply[m.Sent]:
+    async def _respond(self, request: Incoming[m.SendMessageV2]) -> Reply[m.Sent]:
         self.sent.append(request.header)
         self.bodies.append(request.body)
         step = self.script.pop(0) if self.script else ResponseCode.SUCCESS
@@ -46,20 +46,20 @@ class ScriptedBroker:
             await asyncio.Event().wait()
         if step == self.DROP:
             request.connection.abort()
-        place = len(self.sent) - 1
-        found = m.Sent(msg_id=f"7F00000100002A9F{place:016X}", queue_id=request.header.queue_id, queue_offset=place)
-        return Reply(found, code=step, remark=None if step == 0 else "as the script says")  # type: ignore[arg-type]
+        offset = len(self.sent) - 1
+        header = m.Sent(msg_id=f"7F00000100002A9F{offset:016X}", queue_id=request.header.queue_id, queue_offset=offset)
+        return Reply(header, code=step, remark=None if step == 0 else "as the script says")  # type: ignore[arg-type]
 
     @handles(m.SendMessageV2)
     async def send(self, request: Incoming[m.SendMessageV2]) -> Reply[m.Sent]:
-        return await self._take(request)
+        return await self._respond(request)
 
     @handles(m.SendBatchMessage)
     async def send_batch(self, request: Incoming[m.SendBatchMessage]) -> Reply[m.Sent]:
-        return await self._take(request)  # type: ignore[arg-type]
+        return await self._respond(request)  # type: ignore[arg-type]
 
     @handles(GetMaxOffset)
-    async def probed(self, request: Incoming[GetMaxOffset]) -> Reply[OffsetFound]:
+    async def max_offset(self, request: Incoming[GetMaxOffset]) -> Reply[OffsetFound]:
         if self.is_silent:
             await asyncio.Event().wait()
         return Reply(OffsetFound(offset=0))
@@ -78,8 +78,8 @@ class ScriptedBroker:
         return Reply()
 
 
-class Stage:
-    """A NameServer, and the brokers it lists, living or not."""
+class ScriptedCluster:
+    """A NameServer, and the brokers that it lists, whether they exist or not."""
 
     def __init__(self, name_server: NameServer, client: Client) -> None:
         self._name_server = name_server
@@ -111,11 +111,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(directory: Path) -> AsyncIterator[Stage]:
+async def scripted_cluster(directory: Path) -> AsyncIterator[ScriptedCluster]:
     config = NamesrvConfig(
         listen_port=0,
         kv_config_path=directory / "kvConfig.json",
         config_store_path=directory / "namesrv.properties",
     )
     async with NameServer(config) as name_server, Client() as client:
-        yield Stage(name_server, client)
+        yield ScriptedCluster(name_server, client)

@@ -1,4 +1,4 @@
-"""A cluster of one broker, and of two, on the event loop of the test; and the end of the output."""
+"""Clusters of one and two brokers on the event loop of the test, and lines for pytest's summary."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from kerolox.testing import Cluster
-from tests.client.brokers import Stage, staged
-from tests.client.shown import Shown
+from tests.client.brokers import ScriptedCluster, scripted_cluster
 
-_SHOWN = pytest.StashKey[Shown]()
+_REPORT_LINES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture
@@ -25,19 +24,19 @@ async def two_brokers(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with staged(tmp_path) as stage:
-        yield stage
+async def scripted(tmp_path: Path) -> AsyncIterator[ScriptedCluster]:
+    async with scripted_cluster(tmp_path) as scripted:
+        yield scripted
 
 
 @pytest.fixture
-def shown(pytestconfig: pytest.Config) -> Shown:
-    """Lines to be shown at the end."""
-    return pytestconfig.stash.setdefault(_SHOWN, [])
+def report_lines(pytestconfig: pytest.Config) -> list[str]:
+    """Lines that are printed in the summary of pytest."""
+    return pytestconfig.stash.setdefault(_REPORT_LINES, [])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    lines = config.stash.get(_SHOWN, [])
+    lines = config.stash.get(_REPORT_LINES, [])
     if lines:
-        terminalreporter.section("what clients went through")
+        terminalreporter.section("client failover")
         terminalreporter.write("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""NameServers and brokers as processes, a load on them, and what was acknowledged held against what can be read."""
+"""NameServer and broker processes under load, and a check that every acknowledged message can be read."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.01
 
 
 class Servers:
-    """Two NameServers and two brokers, each of which may be ended, and started again as the same one."""
+    """Two NameServers and two brokers, which can be stopped and restarted with the same address and store."""
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:
         self._directory = directory
@@ -42,7 +42,7 @@ class Servers:
         return self._running[name]
 
     async def start(self, name: str) -> None:
-        """Returns when it serves."""
+        """Start a server and return when it is ready."""
         self._running[name] = await asyncio.to_thread(self._stack.enter_context, self._process(name))
 
     def _process(self, name: str) -> AbstractContextManager[Process]:
@@ -56,7 +56,7 @@ class Servers:
         await self.start(name)
 
     async def until_known(self, name_server: str, *brokers: str) -> None:
-        """Returns when a NameServer names these brokers for the topic."""
+        """Return when the NameServer has these brokers in the route of the topic."""
         async with Client() as client, asyncio.timeout(_WAIT_SECONDS):
             while not {*brokers} <= await self._known(client, self.address(name_server)):
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -79,17 +79,17 @@ async def servers(directory: Path) -> AsyncIterator[Servers]:
 
 
 class Load:
-    """Tasks that send one message after the other until told to stop; none of their sends may fail."""
+    """Tasks that send one message after the other until the end of `async with`; no send may fail."""
 
     def __init__(self, producer: Producer, *, pause_seconds: float = 0.0) -> None:
         self._producer = producer
-        # Between two messages of a task.
+        # Pause between two messages of a task.
         self._pause_seconds = pause_seconds
         self._is_ending = False
         self._loop = asyncio.get_running_loop()
         self._count = 0
         self.sent: dict[bytes, SendResult] = {}
-        self._taken: Counter[str] = Counter()
+        self._acknowledged: Counter[str] = Counter()
         self._last = self._loop.time()
         self.longest_gap_seconds = 0.0
 
@@ -99,7 +99,7 @@ class Load:
 
     async def __aexit__(self, *error: object) -> None:
         self._is_ending = True
-        # Whatever was not sent within its time raises here.
+        # A failed send raises here.
         await asyncio.gather(*self._tasks)
 
     async def _send(self) -> None:
@@ -107,7 +107,7 @@ class Load:
             body = b"%d" % self._count
             self._count += 1
             result = self.sent[body] = await self._producer.send(Message(TOPIC, body))
-            self._taken[result.queue.broker_name] += 1
+            self._acknowledged[result.queue.broker_name] += 1
             now = self._loop.time()
             self.longest_gap_seconds = max(self.longest_gap_seconds, now - self._last)
             self._last = now
@@ -115,10 +115,10 @@ class Load:
                 await asyncio.sleep(self._pause_seconds)
 
     async def until_sent_to(self, *brokers: str, count: int = 200) -> None:
-        """Returns when each of these brokers has taken so many more."""
-        wanted = {name: self._taken[name] + count for name in brokers}
+        """Return when each of these brokers has acknowledged `count` more messages."""
+        targets = {name: self._acknowledged[name] + count for name in brokers}
         async with asyncio.timeout(_WAIT_SECONDS):
-            while any(self._taken[name] < enough for name, enough in wanted.items()):
+            while any(self._acknowledged[name] < target for name, target in targets.items()):
                 for task in self._tasks:
                     if task.done():
                         task.result()
@@ -127,7 +127,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a load: how many were acknowledged, and how many copies too many the brokers have of them."""
+    """The result of a load: the number of acknowledged messages, and of duplicates of them."""
 
     acknowledged: int
     duplicates: int
@@ -141,17 +141,17 @@ class Outcome:
 
 
 async def outcome(load: Load, running: Servers) -> Outcome:
-    """Reads everything back; each message that was acknowledged must be there, where the sender was told."""
+    """Read all messages; each acknowledged one must be at the offset that its producer got."""
     found = await _read(running)
     lost = [body for body, result in load.sent.items() if (result.queue, result.queue_offset) not in found[body]]
     assert not lost, f"{len(lost)} of {len(load.sent)} acknowledged messages are lost, {lost[0]!r} first"
-    duplicates = sum(len(places) - 1 for places in found.values())
+    duplicates = sum(len(positions) - 1 for positions in found.values())
     return Outcome(len(load.sent), duplicates, load.longest_gap_seconds)
 
 
 async def _read(running: Servers) -> dict[bytes, set[tuple[MessageQueue, int]]]:
-    """Returns by body where the messages of the topic lie."""
-    places: dict[bytes, set[tuple[MessageQueue, int]]] = defaultdict(set)
+    """Return body → the queues and offsets of the messages with that body."""
+    positions: dict[bytes, set[tuple[MessageQueue, int]]] = defaultdict(set)
     async with PullConsumer("auditors", namesrv_addr=running.namesrv_addr, auto_commit=False) as consumer:
         queues = await consumer.queues(TOPIC)
         assert {queue.broker_name for queue in queues} == set(BROKERS)
@@ -162,8 +162,8 @@ async def _read(running: Servers) -> dict[bytes, set[tuple[MessageQueue, int]]]:
             left += await consumer.max_offset(queue) - await consumer.min_offset(queue)
         while left:
             messages = await consumer.poll(1000)
-            assert messages, f"{left} messages do not come"
+            assert messages, f"{left} messages are missing"
             left -= len(messages)
             for message in messages:
-                places[message.body].add((message.queue, message.queue_offset))
-    return places
+                positions[message.body].add((message.queue, message.queue_offset))
+    return positions

@@ -1,4 +1,4 @@
-"""Doing something in a fork of this process."""
+"""Runs a function in a forked process."""
 
 import multiprocessing
 import warnings
@@ -9,12 +9,12 @@ R = TypeVar("R")
 
 
 def in_fork(function: Callable[[], R]) -> R:
-    """Returns what the function does in a child that shares nothing but what was there before it began."""
+    """Return the result of the function in a forked child."""
     context = multiprocessing.get_context("fork")
     reader, writer = context.Pipe(duplex=False)
     child = context.Process(target=lambda: writer.send(function()), daemon=True)
     with warnings.catch_warnings():
-        # Python 3.12 warns of forks of processes with threads, which is what this is about.
+        # Python 3.12 warns of forks of processes with threads, which these tests do on purpose.
         warnings.simplefilter("ignore", DeprecationWarning)
         child.start()
     writer.close()

@@ -1,4 +1,4 @@
-"""Sessions for tests, members that note what they are told, and waiting for what will come."""
+"""Sessions for tests, members that record their calls, and helpers that wait."""
 
 import asyncio
 import socket
@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Unpack
 
-from kerolox.client.members import DirectResult, TransactionCheck
 from kerolox.client.messages import Received
 from kerolox.client.options import Options, Shared
-from kerolox.client.session import Session
+from kerolox.client.session.members import DirectResult, TransactionCheck
+from kerolox.client.session.session import Session
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.body import Body
 from kerolox.wire.bodies.clients import SubscriptionData
@@ -31,24 +31,24 @@ async def session_of(given: Options) -> AsyncIterator[Session]:
 
 @contextmanager
 def silent_server() -> Iterator[str]:
-    """Gives the address of a server that is stopped: connections are made, and nothing is ever read."""
+    """Yield the address of a server that accepts connections but never reads."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
-async def until(is_so: Callable[[], object]) -> None:
+async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
-        while not is_so():
+        while not condition():
             await asyncio.sleep(0.001)
 
 
-async def turns() -> None:
-    """Lets the loop come round often enough for all that is due at once."""
+async def run_ready_callbacks() -> None:
+    """Run the event loop until all callbacks that are ready, and those they schedule, have run."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
-class NotedProducer:
+class RecordingProducer:
     def __init__(self) -> None:
         self.checks: list[TransactionCheck] = []
 
@@ -60,8 +60,8 @@ class Info(Body):
     properties: dict[str, str]
 
 
-class NotedConsumer:
-    """A consumer as a session sees it."""
+class RecordingConsumer:
+    """A ConsumerMember that records its calls."""
 
     consume_type = "CONSUME_PASSIVELY"
     message_model = "CLUSTERING"

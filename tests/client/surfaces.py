@@ -1,24 +1,31 @@
-"""Comparing what blocks with what it stands for."""
+"""Compares a blocking class with the asyncio class that it wraps."""
 
 import inspect
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from kerolox.client.blocking import Blocking
+from kerolox.client.blocking.facade import Blocking
 
 
-def complaints(blocking: type[Blocking[Any]], asynchronous: type, others: Collection[str] = ()) -> list[str]:
-    """Returns what one class has and the other has not, or not with the same signature.
+def differences(blocking: type[Blocking[Any]], asynchronous: type, others: Collection[str] = ()) -> list[str]:
+    """Return the members that only one of the classes has, or that have different signatures.
 
     `others` are public names that are not for users.
     """
     wanted, given = _members(asynchronous, others), _members(blocking)
     found = [f"{name} is missing" for name in wanted.keys() - given.keys()]
-    # What the other has as attributes of its objects are properties here.
-    found += [f"{name} is too much" for name in given.keys() - wanted.keys() if not isinstance(given[name], property)]
+    # Instance attributes of the asyncio class are properties of the blocking one.
+    found += [
+        f"{name} is not in the asyncio class"
+        for name in given.keys() - wanted.keys()
+        if not isinstance(given[name], property)
+    ]
     for name in wanted.keys() & given.keys():
-        found += _differences(name, given[name], wanted[name])
-    return [*found, *_differences("__init__", _member(blocking, "__init__"), _member(asynchronous, "__init__"))]
+        found += _signature_differences(name, given[name], wanted[name])
+    return [
+        *found,
+        *_signature_differences("__init__", _member(blocking, "__init__"), _member(asynchronous, "__init__")),
+    ]
 
 
 def _members(kind: type, others: Collection[str] = ()) -> dict[str, Any]:
@@ -31,7 +38,7 @@ def _member(kind: type, name: str) -> Any:
     return member if inspect.isfunction(member) or isinstance(member, property) else None
 
 
-def _differences(name: str, given: Any, wanted: Any) -> Iterator[str]:
+def _signature_differences(name: str, given: Any, wanted: Any) -> Iterator[str]:
     if isinstance(given, property) or isinstance(wanted, property):
         if type(given) is not type(wanted):
             yield f"{name} is a property of only one"

@@ -6,11 +6,11 @@ import pytest
 from kerolox.client.callbacks import Callback, call_back
 
 
-async def test_a_plain_function_runs_in_a_thread_since_it_may_block() -> None:
+async def test_a_plain_function_runs_in_a_thread() -> None:
     assert await call_back(lambda argument: (argument, threading.current_thread()), 1) != (1, threading.main_thread())
 
 
-async def test_a_coroutine_runs_on_the_event_loop() -> None:
+async def test_a_coroutine_function_runs_on_the_event_loop() -> None:
     async def function(argument: int) -> tuple[int, object]:
         return argument, asyncio.get_running_loop()
 
@@ -18,7 +18,7 @@ async def test_a_coroutine_runs_on_the_event_loop() -> None:
     assert await call_back(given, 1) == (1, asyncio.get_running_loop())
 
 
-async def test_what_gives_a_coroutine_is_awaited() -> None:
+async def test_an_awaitable_result_is_awaited() -> None:
     async def function(argument: int) -> int:
         return argument + 1
 
@@ -26,7 +26,7 @@ async def test_what_gives_a_coroutine_is_awaited() -> None:
     assert await call_back(given, 1) == 2
 
 
-async def test_an_object_that_is_called_as_a_coroutine_is_one() -> None:
+async def test_an_object_with_an_async_call_method_runs_on_the_event_loop() -> None:
     class Counting:
         async def __call__(self, argument: int) -> object:
             return threading.current_thread()
@@ -35,6 +35,6 @@ async def test_an_object_that_is_called_as_a_coroutine_is_one() -> None:
     assert await call_back(given, 1) is threading.current_thread()
 
 
-async def test_what_it_raises_comes_out() -> None:
+async def test_exceptions_are_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         await call_back(lambda argument: 1 // argument, 0)

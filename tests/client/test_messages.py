@@ -13,7 +13,7 @@ from kerolox.wire.bodies.queues import MessageQueue
 QUEUE = MessageQueue("broker-a", 3, "orders")
 
 
-def test_a_received_message_says_all_that_its_record_does() -> None:
+def test_a_received_message_has_the_fields_of_its_record() -> None:
     record = Record(
         "orders",
         b"body",
@@ -41,23 +41,23 @@ def test_a_received_message_says_all_that_its_record_does() -> None:
 
 
 @pytest.mark.parametrize("kind", list(CompressionType))
-def test_a_compressed_body_is_restored(kind: CompressionType) -> None:
+def test_a_compressed_body_is_decompressed(kind: CompressionType) -> None:
     body = b"so much of the same " * 1000
     record = Record("orders", compress(body, kind), sys_flag=sysflag.with_compression(0, kind))
 
     assert received(record, QUEUE).body == body
 
 
-def test_a_damaged_body_is_an_error_and_no_body() -> None:
+def test_a_damaged_body_raises() -> None:
     with pytest.raises(CompressionError):
         received(Record("orders", b"no zlib", sys_flag=sysflag.COMPRESSED), QUEUE)
 
 
-def test_the_topic_may_be_another_than_that_of_the_record() -> None:
+def test_the_topic_may_differ_from_that_of_the_record() -> None:
     assert received(Record("%RETRY%group", b"body"), QUEUE, "orders").topic == "orders"
 
 
-def test_the_ids_of_a_batch_come_apart() -> None:
+def test_the_ids_of_a_batch_are_split() -> None:
     result = SendResult(SendStatus.OK, "A,B", "C,D", QUEUE, 0)
 
     assert (result.message_ids, result.offset_ids) == (["A", "B"], ["C", "D"])

@@ -16,19 +16,19 @@ def test_keywords_of_clients_are_the_fields_of_the_options() -> None:
     assert set(Shared.__annotations__) == {field.name for field in fields(Options) if field.init} - {"_token"}
 
 
-def test_client_ids_are_unique_and_of_java_s_form() -> None:
+def test_client_ids_are_unique_and_have_java_s_format() -> None:
     first, second = make().client_id, make().client_id
 
     assert first != second
     assert first.startswith(f"10.0.0.1@{os.getpid()}#")
 
 
-def test_an_instance_name_makes_the_client_id_the_same_everywhere() -> None:
+def test_an_instance_name_fixes_the_client_id() -> None:
     assert make(instance_name="orders").client_id == "10.0.0.1@orders"
     assert make(instance_name="orders", unit_name="u1").client_id == "10.0.0.1@orders@u1"
 
 
-def test_a_fork_has_a_client_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_has_its_own_client_id(monkeypatch: pytest.MonkeyPatch) -> None:
     options = make()
     of_parent = options.client_id
 
@@ -37,7 +37,7 @@ def test_a_fork_has_a_client_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert options.client_id != of_parent
 
 
-def test_name_servers_come_as_text_or_list_or_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_servers_are_a_string_a_list_or_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "env:9876")
 
     assert make(namesrv_addr="a:1; b:2").name_servers == ["a:1", "b:2"]
@@ -45,7 +45,7 @@ def test_name_servers_come_as_text_or_list_or_from_the_environment(monkeypatch: 
     assert make(namesrv_addr="").name_servers == ["env:9876"]
 
 
-def test_without_any_name_server_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_name_server_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
 
     with pytest.raises(ConfigurationError, match="NAMESRV_ADDR"):
@@ -57,11 +57,11 @@ def test_a_key_without_its_secret_is_refused() -> None:
         make(access_key="somebody")
 
 
-def test_secrets_are_not_shown() -> None:
+def test_secrets_are_not_in_the_repr() -> None:
     assert "12345678" not in repr(make(access_key="somebody", secret_key="12345678"))
 
 
-def test_tls_without_a_context_encrypts_and_verifies_nothing() -> None:
+def test_tls_without_a_context_verifies_nothing() -> None:
     context = make(tls=True).tls_context
 
     assert context is not None
@@ -69,13 +69,13 @@ def test_tls_without_a_context_encrypts_and_verifies_nothing() -> None:
     assert make().tls_context is None
 
 
-def test_the_vip_channel_is_two_ports_below() -> None:
+def test_the_vip_port_is_two_below() -> None:
     assert make(vip_channel_enabled=True).vip("10.0.0.2:10911") == "10.0.0.2:10909"
     assert make(vip_channel_enabled=True).vip("[::1]:10911") == "[::1]:10909"
     assert make().vip("10.0.0.2:10911") == "10.0.0.2:10911"
 
 
-def test_options_are_given_as_one_or_one_by_one_and_not_both() -> None:
+def test_options_and_keywords_exclude_each_other() -> None:
     options = make()
 
     assert options_of(options) is options
@@ -84,5 +84,5 @@ def test_options_are_given_as_one_or_one_by_one_and_not_both() -> None:
         options_of(options, namespace="ns")
 
 
-def test_the_local_address_is_an_address() -> None:
+def test_local_ip_returns_an_ip_address() -> None:
     assert local_ip().count(".") == 3

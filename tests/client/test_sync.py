@@ -1,6 +1,7 @@
-"""The client that blocks."""
+"""The blocking clients."""
 
 import asyncio
+import contextlib
 import inspect
 import os
 import pickle
@@ -17,8 +18,8 @@ import pytest
 
 from kerolox import client as aio
 from kerolox.client import sync
-from kerolox.client.consumer import reading
-from kerolox.client.members import ConsumerMember, ProducerMember
+from kerolox.client.consumer.fetch import queue_reader
+from kerolox.client.session.members import ConsumerMember, ProducerMember
 from kerolox.client.sync import (
     ConsumeFrom,
     Decision,
@@ -35,21 +36,21 @@ from kerolox.client.sync import (
     WrongState,
 )
 from kerolox.testing.plugin import RunningCluster
+from tests.client.blocking.test_loop_thread import start_interrupting
 from tests.client.forks import in_fork
-from tests.client.surfaces import complaints
-from tests.client.test_loop_thread import interrupted
+from tests.client.surfaces import differences
 
 CLIENTS = ["Producer", "TransactionProducer", "PushConsumer", "PullConsumer", "SimpleConsumer"]
-# What sessions and readers ask of clients is public, and not for users.
-INNER = {
+# Public names that sessions and readers use, and users do not.
+NOT_FOR_USERS = {
     *dir(ProducerMember),
     *dir(ConsumerMember),
-    *dir(reading.Consumer),
-    *reading.Consumer.__annotations__,
+    *dir(queue_reader.Consumer),
+    *queue_reader.Consumer.__annotations__,
     "is_orderly",
     "concurrency",
-    *("lend", "settle", "put_back", "take_back"),
-    "membership",
+    *("take_batch", "commit_batch", "return_batch", "rewind"),
+    "member_settings",
     "started_millis",
     "locks",
 } - {"options"}
@@ -76,10 +77,10 @@ def read(options: Options, topic: str, count: int, group: str = "readers") -> li
     raise AssertionError(f"closed after {len(bodies)} messages")
 
 
-# The surface
+# The public interface
 
 
-def test_both_have_the_same_names_and_share_all_but_the_clients() -> None:
+def test_both_modules_export_the_same_names() -> None:
     assert sync.__all__ == aio.__all__
     assert [name for name in aio.__all__ if getattr(sync, name) is not getattr(aio, name)] == sorted(
         [*CLIENTS, "Tracing"]
@@ -87,12 +88,12 @@ def test_both_have_the_same_names_and_share_all_but_the_clients() -> None:
 
 
 @pytest.mark.parametrize("name", [*CLIENTS, "Tracing"])
-def test_a_client_has_the_methods_of_the_other_with_their_signatures(name: str) -> None:
-    assert complaints(getattr(sync, name), getattr(aio, name), INNER) == []
+def test_blocking_clients_have_the_same_methods_and_signatures(name: str) -> None:
+    assert differences(getattr(sync, name), getattr(aio, name), NOT_FOR_USERS) == []
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_client_has_the_attributes_of_the_other(name: str) -> None:
+def test_blocking_clients_have_the_same_attributes(name: str) -> None:
     keywords: dict[str, Any] = {"namesrv_addr": "127.0.0.1:9876"}
     if "Consumer" in name:
         keywords["topics"] = "orders"
@@ -100,13 +101,13 @@ def test_a_client_has_the_attributes_of_the_other(name: str) -> None:
     asynchronous = getattr(aio, name)(*arguments, **keywords)
     blocking = getattr(sync, name)(*arguments, **keywords)
 
-    names = {attribute for attribute in vars(asynchronous) if not attribute.startswith("_")} - INNER
+    names = {attribute for attribute in vars(asynchronous) if not attribute.startswith("_")} - NOT_FOR_USERS
 
     assert [attribute for attribute in names if not hasattr(blocking, attribute)] == []
     assert {"group", "options"} <= names
 
 
-def test_help_speaks_of_with_and_not_of_async_with() -> None:
+def test_docstrings_say_with_instead_of_async_with() -> None:
     for name in CLIENTS:
         kind = getattr(sync, name)
         texts = [kind.__doc__, *(inspect.getdoc(getattr(kind, method)) for method in dir(kind) if method[0] != "_")]
@@ -121,7 +122,7 @@ def _received() -> str:
 # Sending and receiving
 
 
-def test_what_many_threads_send_at_once_is_all_there(producer: Producer, options: Options) -> None:
+def test_many_threads_send_concurrently(producer: Producer, options: Options) -> None:
     def send(number: int) -> str:
         return producer.send(Message("orders", b"%d" % number)).message_id
 
@@ -132,7 +133,7 @@ def test_what_many_threads_send_at_once_is_all_there(producer: Producer, options
     assert sorted(map(int, read(options, "orders", 100))) == list(range(100))
 
 
-def test_a_handler_is_called_in_threads_and_may_send(producer: Producer, options: Options) -> None:
+def test_a_handler_runs_in_threads_and_may_send(producer: Producer, options: Options) -> None:
     threads: set[str] = set()
     main = threading.current_thread().name
 
@@ -149,7 +150,7 @@ def test_a_handler_is_called_in_threads_and_may_send(producer: Producer, options
     assert all("event loop" not in name for name in threads)
 
 
-def test_a_consumer_that_is_suspended_reads_on_when_it_is_resumed(producer: Producer, options: Options) -> None:
+def test_a_suspended_consumer_continues_after_resume(producer: Producer, options: Options) -> None:
     bodies: SimpleQueue[bytes] = SimpleQueue()
 
     def handle(messages: list[Received]) -> None:
@@ -171,7 +172,7 @@ def test_a_consumer_that_is_suspended_reads_on_when_it_is_resumed(producer: Prod
         closing.join()
 
 
-def test_a_pull_consumer_is_told_what_to_read_and_where(producer: Producer, options: Options) -> None:
+def test_a_pull_consumer_assigns_and_seeks(producer: Producer, options: Options) -> None:
     queue = producer.send(Message("orders", b"0")).queue
     for number in range(1, 5):
         producer.send(Message("orders", b"%d" % number), queue=queue)
@@ -190,7 +191,7 @@ def test_a_pull_consumer_is_told_what_to_read_and_where(producer: Producer, opti
         next(consumer)
 
 
-def test_messages_are_received_and_kept_and_acknowledged(producer: Producer, options: Options) -> None:
+def test_a_simple_consumer_receives_renews_and_acknowledges(producer: Producer, options: Options) -> None:
     producer.send(Message("orders", b"one"))
     with SimpleConsumer("group", topics="orders", options=options, consume_from=ConsumeFrom.FIRST_OFFSET) as consumer:
         (message,) = consumer.receive()
@@ -203,7 +204,7 @@ def test_messages_are_received_and_kept_and_acknowledged(producer: Producer, opt
         assert consumer.receive(wait_seconds=0) == []
 
 
-def test_a_request_is_answered_by_a_handler(producer: Producer, options: Options) -> None:
+def test_a_handler_replies_to_a_request(producer: Producer, options: Options) -> None:
     def answer(messages: list[Received]) -> None:
         for message in messages:
             producer.reply(message, message.body.upper())
@@ -217,24 +218,24 @@ def test_a_request_is_answered_by_a_handler(producer: Producer, options: Options
 # Transactions
 
 
-def test_a_transaction_is_executed_by_the_thread_that_asked_for_it(options: Options) -> None:
-    """A database connection is its thread's own, and sqlite3 insists on it."""
-    database = sqlite3.connect(":memory:")
-    database.execute("CREATE TABLE orders (body TEXT)")
+def test_a_transaction_is_executed_in_the_calling_thread(options: Options) -> None:
+    """A sqlite3 connection can be used only in the thread that created it."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE orders (body TEXT)")
 
-    def execute(message: Message) -> Decision:
-        database.execute("INSERT INTO orders VALUES (?)", [message.body])
-        return Decision.COMMIT
+        def execute(message: Message) -> Decision:
+            database.execute("INSERT INTO orders VALUES (?)", [message.body])
+            return Decision.COMMIT
 
-    with TransactionProducer("payers", lambda message: Decision.UNKNOWN, options=options) as producer:
-        result = producer.send_in_transaction(Message("orders", b"paid"), execute)
+        with TransactionProducer("payers", lambda message: Decision.UNKNOWN, options=options) as producer:
+            result = producer.send_in_transaction(Message("orders", b"paid"), execute)
 
-    assert (result.decision, result.error) == (Decision.COMMIT, None)
-    assert read(options, "orders", 1) == [b"paid"]
-    assert database.execute("SELECT body FROM orders").fetchall() == [(b"paid",)]
+        assert (result.decision, result.error) == (Decision.COMMIT, None)
+        assert read(options, "orders", 1) == [b"paid"]
+        assert database.execute("SELECT body FROM orders").fetchall() == [(b"paid",)]
 
 
-def test_a_transaction_that_fails_is_undecided_and_one_that_cannot_be_sent_is_not_executed(options: Options) -> None:
+def test_a_failed_transaction_is_unknown_and_an_unsent_one_is_not_executed(options: Options) -> None:
     def fail(message: Message) -> Decision:
         raise ValueError("no")
 
@@ -249,7 +250,7 @@ def test_a_transaction_that_fails_is_undecided_and_one_that_cannot_be_sent_is_no
             producer.send_in_transaction(Message("orders", b"later", delay_level=3), fail)
 
 
-def test_an_interrupt_of_a_transaction_gets_through(options: Options) -> None:
+def test_an_interrupt_leaves_a_transaction(options: Options) -> None:
     def interrupt(message: Message) -> Decision:
         raise KeyboardInterrupt
 
@@ -259,7 +260,7 @@ def test_an_interrupt_of_a_transaction_gets_through(options: Options) -> None:
         assert producer.send(Message("orders", b"next")).queue.topic == "orders"
 
 
-def test_what_is_sent_and_consumed_is_traced(options: Options) -> None:
+def test_sends_and_consumed_messages_are_traced(options: Options) -> None:
     consumed = threading.Event()
     with Tracing(options=options) as tracing, Producer("senders", options=options, hooks=[tracing]) as producer:
         sent = producer.send(Message("orders", b"traced"))
@@ -277,17 +278,17 @@ def test_what_is_sent_and_consumed_is_traced(options: Options) -> None:
     with PullConsumer(
         "readers", topics="RMQ_SYS_TRACE_TOPIC", options=options, consume_from=ConsumeFrom.FIRST_OFFSET
     ) as consumer:
-        # One message or several have them.
+        # The traces are in one message or several.
         while b"SubAfter\x01" not in traces:
             traces += next(consumer).body
     assert [traces.count(kind) for kind in (b"Pub\x01", b"SubBefore\x01", b"SubAfter\x01")] == [1, 1, 1]
     assert sent.message_id.encode() in traces
 
 
-# Where it is used
+# Threads, loops and forks
 
 
-async def test_inside_of_a_running_loop_it_works(options: Options) -> None:
+async def test_blocking_clients_work_inside_a_running_loop(options: Options) -> None:
     with Producer("senders", options=options) as producer:
         producer.send(Message("orders", b"from a notebook"))
     async with aio.Producer("senders", options=options) as other:
@@ -297,7 +298,7 @@ async def test_inside_of_a_running_loop_it_works(options: Options) -> None:
     assert sorted(read(options, "orders", 2)) == [b"from a notebook", b"from the loop"]
 
 
-def test_a_call_on_the_loop_itself_is_an_error_and_no_deadlock(producer: Producer, options: Options) -> None:
+def test_a_blocking_call_in_the_loop_thread_raises_instead_of_deadlocking(producer: Producer, options: Options) -> None:
     errors: list[Exception] = []
 
     class Hook:
@@ -312,40 +313,40 @@ def test_a_call_on_the_loop_itself_is_an_error_and_no_deadlock(producer: Produce
     with Producer("hooked", options=options, hooks=[Hook()]) as hooked:
         hooked.send(Message("orders", b"one"))
 
-    assert "on the event loop that would have to answer it" in str(errors[0])
+    assert "which would deadlock" in str(errors[0])
 
 
-def test_a_fork_makes_its_own_clients_and_is_told_so(producer: Producer, options: Options) -> None:
+def test_clients_from_before_a_fork_raise_and_new_ones_work(producer: Producer, options: Options) -> None:
     producer.send(Message("orders", b"before"))
     consumer = PullConsumer("group", topics="orders", options=options)
 
     def child() -> list[str]:
-        said = []
+        errors = []
         for use in (lambda: producer.send(Message("orders", b"lost")), consumer.start, lambda: next(consumer)):
             try:
                 use()
             except WrongState as error:
-                said.append(str(error))
+                errors.append(str(error))
         with Producer("senders", options=options) as own:
             own.send(Message("orders", b"of the child"))
-        return said
+        return errors
 
-    said = in_fork(child)
+    errors = in_fork(child)
 
-    assert len(said) == 3
-    assert said[0].startswith(f"this Producer was made before a fork, in process {os.getpid()}, and works there")
-    assert said[0].endswith("make another in this process")
+    assert len(errors) == 3
+    assert errors[0].startswith(f"this Producer was created before a fork, in process {os.getpid()}, and works only")
+    assert errors[0].endswith("create another one in this process")
     producer.send(Message("orders", b"after"))
     assert sorted(read(options, "orders", 3)) == [b"after", b"before", b"of the child"]
 
 
-def test_a_client_is_not_pickled(producer: Producer) -> None:
-    """Which is how it would come to a Spark executor."""
-    with pytest.raises(TypeError, match="cannot be pickled: make it where it is used"):
+def test_a_client_cannot_be_pickled(producer: Producer) -> None:
+    """Spark would pickle it to send it to an executor."""
+    with pytest.raises(TypeError, match="cannot be pickled: create it where it is used"):
         pickle.dumps(producer)
 
 
-def test_used_in_the_wrong_order_it_says_so(options: Options) -> None:
+def test_use_in_the_wrong_order_is_refused(options: Options) -> None:
     producer = Producer("senders", options=options)
     with pytest.raises(WrongState, match="has not been started; use it inside"):
         producer.send(Message("orders", b""))
@@ -356,16 +357,16 @@ def test_used_in_the_wrong_order_it_says_so(options: Options) -> None:
         producer.send(Message("orders", b""))
 
 
-# Interrupted
+# Interrupts and exits
 
 
-def test_an_interrupt_ends_the_wait_for_a_message_and_none_is_lost(producer: Producer, options: Options) -> None:
+def test_an_interrupt_while_waiting_loses_no_message(producer: Producer, options: Options) -> None:
     queue = producer.send(Message("orders", b"0")).queue
     with PullConsumer("group", options=options) as consumer:
         consumer.assign([queue])
         consumer.seek_to_begin(queue)
         assert next(consumer).body == b"0"
-        interrupted()
+        start_interrupting()
         with pytest.raises(KeyboardInterrupt):
             next(consumer)
         producer.send(Message("orders", b"1"), queue=queue)
@@ -373,12 +374,12 @@ def test_an_interrupt_ends_the_wait_for_a_message_and_none_is_lost(producer: Pro
         assert next(consumer).body == b"1"
 
 
-def test_an_interrupt_leaves_the_with_and_closes_the_consumer(options: Options) -> None:
+def test_an_interrupt_closes_the_consumer(options: Options) -> None:
     consumer = PushConsumer("group", print, topics="orders", options=options)
 
     def consume_until_interrupted() -> None:
         with consumer:
-            interrupted()
+            start_interrupting()
             consumer.closed()
 
     with pytest.raises(KeyboardInterrupt):
@@ -387,7 +388,7 @@ def test_an_interrupt_leaves_the_with_and_closes_the_consumer(options: Options) 
     consumer.closed()
 
 
-def test_a_program_that_closes_nothing_ends_all_the_same(kerolox_cluster: RunningCluster) -> None:
+def test_a_program_that_closes_nothing_exits(kerolox_cluster: RunningCluster) -> None:
     script = f"""
 from kerolox.client.sync import *
 options = Options(namesrv_addr={kerolox_cluster.namesrv_addr!r})
@@ -403,8 +404,12 @@ consumer.start()
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "OK\n", "")
 
 
-def test_threads_that_outlive_the_main_thread_go_on_sending(kerolox_cluster: RunningCluster) -> None:
-    """Bodies of this size are compressed in a thread, and by then Python's own pools take nothing more."""
+@pytest.mark.skipif(
+    (3, 12) <= sys.version_info < (3, 12, 3),
+    reason="before 3.12.3, Python 3.12 starts no thread after the end of the main thread (gh-113964)",
+)
+def test_threads_that_outlive_the_main_thread_can_send(kerolox_cluster: RunningCluster) -> None:
+    """Bodies of this size are compressed in a thread, when Python's own thread pools accept no more work."""
     script = f"""
 import concurrent.futures.thread, os, threading
 from kerolox.client.sync import Message, Producer
@@ -423,8 +428,8 @@ threading.Thread(target=send).start()
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "OK\n", "")
 
 
-def test_a_child_that_throws_its_parents_clients_away_does_the_parent_no_harm(kerolox_cluster: RunningCluster) -> None:
-    """Both share the sockets, and the epoll that watches them."""
+def test_a_child_that_drops_the_clients_of_its_parent_does_not_break_them(kerolox_cluster: RunningCluster) -> None:
+    """Both processes share the sockets and the epoll instance."""
     script = f"""
 import gc, os, sys
 from kerolox.client.sync import *

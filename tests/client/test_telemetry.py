@@ -1,4 +1,4 @@
-"""Spans of real messages, as OpenTelemetry's own exporter for tests has them."""
+"""Spans of real messages, exported by OpenTelemetry's in-memory exporter."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from kerolox.testing import Cluster
 from tests.client.sessions import options, until
 
 
-class Exported:
-    """A provider of spans, and those that have ended."""
+class ExportedSpans:
+    """A tracer provider, and the spans that have ended."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -37,8 +37,8 @@ class Exported:
 
 
 @pytest.fixture
-def exported() -> Iterator[Exported]:
-    it = Exported()
+def exported() -> Iterator[ExportedSpans]:
+    it = ExportedSpans()
     yield it
     it.provider.shutdown()
 
@@ -58,8 +58,8 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
-async def test_a_message_is_consumed_in_the_trace_it_was_sent_in(
-    is_plain: bool, cluster: Cluster, exported: Exported
+async def test_a_message_is_consumed_in_the_trace_of_its_send(
+    is_plain: bool, cluster: Cluster, exported: ExportedSpans
 ) -> None:
     within: list[int] = []
 
@@ -93,15 +93,18 @@ async def test_a_message_is_consumed_in_the_trace_it_was_sent_in(
     assert processed.parent.span_id == sent.context.span_id
     assert processed.context is not None
     assert within == [processed.context.span_id]
-    told = attributes(sent)
-    assert told["messaging.system"] == "rocketmq"
-    assert (told["messaging.message.id"], told["messaging.rocketmq.message.tag"]) == (result.message_id, "new")
+    send_attributes = attributes(sent)
+    assert send_attributes["messaging.system"] == "rocketmq"
+    assert (send_attributes["messaging.message.id"], send_attributes["messaging.rocketmq.message.tag"]) == (
+        result.message_id,
+        "new",
+    )
     assert attributes(processed)["messaging.consumer.group.name"] == "packers"
     assert [event.name for event in sent.events] == ["attempt"]
     assert exported.open_count == 0
 
 
-async def test_a_call_for_several_messages_is_linked_to_all_of_them(cluster: Cluster, exported: Exported) -> None:
+async def test_a_call_with_several_messages_links_to_all_of_them(cluster: Cluster, exported: ExportedSpans) -> None:
     async with Producer("shop", options=options(cluster), hooks=[exported.hook]) as producer:
         await producer.send([Message("orders", b"one"), Message("orders", b"two")])
     async with reader(cluster) as consumer:
@@ -119,9 +122,7 @@ async def test_a_call_for_several_messages_is_linked_to_all_of_them(cluster: Clu
     assert attributes(processed)["messaging.batch.message_count"] == 2
 
 
-async def test_who_consumes_without_a_handler_finds_the_trace_in_the_message(
-    cluster: Cluster, exported: Exported
-) -> None:
+async def test_context_of_returns_the_trace_of_a_message(cluster: Cluster, exported: ExportedSpans) -> None:
     async with Producer("shop", options=options(cluster), hooks=[exported.hook]) as producer:
         await producer.send(Message("orders", b"one"))
     async with reader(cluster) as consumer:
@@ -135,7 +136,7 @@ async def test_who_consumes_without_a_handler_finds_the_trace_in_the_message(
     assert message.properties["traceparent"].startswith("00-")
 
 
-async def test_what_fails_is_told_and_ended(cluster: Cluster, exported: Exported) -> None:
+async def test_a_failed_send_ends_its_span_with_an_error(cluster: Cluster, exported: ExportedSpans) -> None:
     async with Producer("shop", options=options(cluster), hooks=[exported.hook], send_timeout_seconds=0.2) as producer:
         cluster.brokers[0].settings.broker.auto_create_topic_enable = False
         cluster.brokers[0].settings.broker.broker_permission = 4
@@ -148,7 +149,7 @@ async def test_what_fails_is_told_and_ended(cluster: Cluster, exported: Exported
     assert exported.open_count == 0
 
 
-async def test_oneway_and_half_messages_have_spans_too(cluster: Cluster, exported: Exported) -> None:
+async def test_oneway_and_half_messages_have_spans_too(cluster: Cluster, exported: ExportedSpans) -> None:
     async with Producer("shop", options=options(cluster), hooks=[exported.hook]) as producer:
         await producer.send_oneway(Message("oneway", b"one"))
     async with TransactionProducer(
@@ -160,7 +161,7 @@ async def test_oneway_and_half_messages_have_spans_too(cluster: Cluster, exporte
     assert exported.open_count == 0
 
 
-async def test_a_client_that_blocks_sends_in_the_trace_of_its_caller(cluster: Cluster, exported: Exported) -> None:
+async def test_a_blocking_client_sends_in_the_trace_of_its_caller(cluster: Cluster, exported: ExportedSpans) -> None:
     def send() -> int:
         with sync.Producer("shop", namesrv_addr=cluster.namesrv_addr, hooks=[exported.hook]) as producer:
             with exported.provider.get_tracer("test").start_as_current_span("checkout") as checkout:

@@ -1,19 +1,19 @@
-"""Every mqadmin command for accounts, as scripts for brokers that keep them: those of 4.x and those of 5.x."""
+"""Scripts of all mqadmin account commands for brokers with ACL enabled, of 4.x and of 5.x."""
 
 from __future__ import annotations
 
 from tests.compat.broker_commands import ADDRESS, CLUSTER
 from tests.compat.commands import Step
 
-# Another broker that keeps accounts, for copies.
+# Another broker with ACL enabled, the target of copies.
 TARGET = "{target}"
-# The names of all commands for accounts of 5.x.
+# The names of all account commands of 5.x.
 ACCOUNT_KINDS = ("User", "Acl")
 ACCOUNT_VERBS = ("create", "update", "delete", "get", "list", "copy")
 
 
 def access_lists() -> tuple[Step, ...]:
-    """Of 4.x, which keeps accounts in a file."""
+    """Commands for plain ACLs in a file (4.x)."""
     account = ("updateAclConfig", "-a", "rocketmq-alice", "-s", "alice-12345678")
     rights = ("-t", "orders=PUB|SUB,bills=DENY", "-g", "packers=SUB,others=DENY")
     return (
@@ -38,7 +38,7 @@ def access_lists() -> tuple[Step, ...]:
 
 
 def accounts() -> tuple[Step, ...]:
-    """Of 5.x, which has users and policies."""
+    """Commands for users and policies (5.x)."""
     return (*_helps(), *_users(), *_policies(), *_copies(), *_deletes())
 
 
@@ -53,7 +53,7 @@ def _users() -> tuple[Step, ...]:
         _writing("createUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-12345678"),
         _writing("createUser", "-b", ADDRESS, "-u", "carol", "-p", "carol-12345678", "-t", "Normal"),
         _writing("createUser", "-b", ADDRESS, "-u", "dave", "-p", "dave-12345678", "-t", "Odd"),
-        # Java's tool has made one of him; from here on both have the same users again.
+        # Java's tool has created this user; from here on both clusters have the same users again.
         _writing("deleteUser", "-b", ADDRESS, "-u", "dave"),
         Step(("getUser", "-b", ADDRESS, "-u", "alice")),
         Step(("getUser", "-c", CLUSTER, "-u", "bob")),

@@ -1,4 +1,4 @@
-"""Our broker as a process, started as an operator would start it."""
+"""Our broker as a process, started by its command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def kerolox_broker(
             "mappedFileSizeConsumeQueue": "60000",
             "maxHashSlotNum": "10000",
             "maxIndexNum": "40000",
-            # Two busy cores make a send wait longer than the 200 ms after which the broker would refuse it.
+            # On two busy cores a send may wait longer than the default of 200 ms, after which the broker refuses it.
             "waitTimeMillsInSendQueue": "3000",
             **({"namesrvAddr": namesrv} if namesrv else {}),
             **(properties or {}),

@@ -1,15 +1,15 @@
-"""A store directory that goes from broker to broker: how both must be set up, and what ours reads in it."""
+"""A store directory used by Java and by us in turn: the settings of both, and how ours reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from kerolox.message import names
-from kerolox.message.record import decode
-from kerolox.store.checking.check import Report, check
-from kerolox.store.configuration import FlushDiskType, StoreConfig
-from kerolox.store.delay.delays import HALF_TOPIC
+from kerolox.message import property_names
+from kerolox.message.records.record import decode
+from kerolox.store.check.check import Report, check
+from kerolox.store.config import FlushDiskType, StoreConfig
+from kerolox.store.delay.delay_levels import HALF_TOPIC
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
 from tests.compat.sent import DIVERTED, UNKNOWN, Sent, digest
@@ -21,7 +21,7 @@ INDEX_SLOTS, INDEX_ENTRIES = 500, 400
 
 
 def broker_properties(root: Path, **more: str) -> dict[str, str]:
-    """What a Java broker is to be told, so that a few hundred messages fill several files of each sort."""
+    """Returns settings of a Java broker with which a few hundred messages fill several files of each kind."""
     return {
         "storePathRootDir": str(root),
         "storePathCommitLog": str(root / "commitlog"),
@@ -29,17 +29,17 @@ def broker_properties(root: Path, **more: str) -> dict[str, str]:
         "mappedFileSizeConsumeQueue": str(QUEUE_FILE_SIZE),
         "maxHashSlotNum": str(INDEX_SLOTS),
         "maxIndexNum": str(INDEX_ENTRIES),
-        # Nobody is asked what became of a transaction, not even when the broker ends, unless a test wants it.
+        # No transaction checks, unless a test wants them.
         "transactionCheckInterval": "3600000",
         "transactionTimeOut": "3600000",
-        # 5.x would gather ends of transactions for three seconds, in which it asks about them again.
+        # 5.x would batch op messages for three seconds, and check the transactions again meanwhile.
         "transactionOpBatchInterval": "100",
         **more,
     }
 
 
 def configuration(root: Path, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH) -> StoreConfig:
-    """The same for ours."""
+    """Returns the equal settings of our store."""
     return StoreConfig(
         store_path_root_dir=root,
         mapped_file_size_commit_log=LOG_FILE_SIZE,
@@ -51,7 +51,7 @@ def configuration(root: Path, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH) 
 
 
 def checked(root: Path) -> Report:
-    """Returns what a check has found in a store that was stopped cleanly; fails if anything is wrong with it."""
+    """Checks a cleanly stopped store and returns the report; fails if there is any problem."""
     report = check(configuration(root))
     assert report.complaints == []
     assert report.is_clean
@@ -59,7 +59,7 @@ def checked(root: Path) -> Report:
 
 
 def files_in(root: Path) -> tuple[int, int, int]:
-    """Returns how many files the log has, the longest queue, and the index."""
+    """Returns the number of files of the log, of the longest queue, and of the index."""
     queues = [len(list(path.iterdir())) for path in (root / "consumequeue").glob("*/*")]
     return len(list((root / "commitlog").iterdir())), max(queues), len(list((root / "index").iterdir()))
 
@@ -84,7 +84,7 @@ def _records(store: Store, topic: str, queue_id: int) -> list[bytes]:
 
 
 def keys_of(contents: Contents) -> list[tuple[str, str]]:
-    """Returns every topic and key, or unique key, by which a record of these can be found."""
+    """Returns every (topic, key or unique key) under which these records are indexed."""
     messages = [decode(record) for records in contents.values() for record in records]
     pairs = ((message.topic, key) for message in messages for key in (message.get("UNIQ_KEY"), *message.keys) if key)
     return list(dict.fromkeys(pairs))
@@ -106,13 +106,13 @@ def by_id(store: Store, offset_id: str) -> bytes:
 
 
 def assert_holds(store: Store, sent: Iterable[Sent], topic: str) -> None:
-    """Every message that was sent is where its sender was told, with its keys, and its body when it is unpacked."""
+    """Asserts that every sent message is at its acknowledged offset, with its keys and its decompressed body."""
     for one in sent:
         message = decode(by_id(store, _offset_id(store, one)), check_crc=True)
         where = UNKNOWN if one.offset_id == UNKNOWN else message.offset_id
         found = Sent(
             one.kind,
-            message.get(names.UNIQ_KEY) or "",
+            message.get(property_names.UNIQ_KEY) or "",
             where,
             message.queue_offset,
             digest(message),
@@ -125,7 +125,7 @@ def assert_holds(store: Store, sent: Iterable[Sent], topic: str) -> None:
 def _offset_id(store: Store, sent: Sent) -> str:
     if sent.offset_id != UNKNOWN:
         return sent.offset_id
-    # The oldest is the one that was sent; each time its producer is asked about it, it is stored again.
+    # The oldest is the sent one: each transaction check stores the half message again.
     oldest = store.reader.find(HALF_TOPIC, sent.unique_key.encode())[-1]
     record = store.reader.record_at(oldest.physical_offset)
     assert record is not None

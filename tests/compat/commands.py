@@ -1,4 +1,4 @@
-"""The mqadmin commands that speak to a NameServer, in an order in which one prepares the next."""
+"""The mqadmin commands for a NameServer, ordered so that each prepares the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.compat.stage import CLUSTER
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command. One that only `reads` may be asked again until registrations have reached both sides.
+    """One command. One that only `reads` may be repeated until both sides have received all registrations.
 
     What it prints is waited for `until` it has a line like this, a regular expression.
     """
@@ -24,7 +24,7 @@ class Step:
 
 
 def short_steps(topic: str) -> tuple[Step, ...]:
-    """A handful that touch the route table from all sides."""
+    """A few commands that cover the route table."""
     return (
         Step(("clusterList",)),
         _writing("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "4", "-w", "4"),
@@ -37,7 +37,7 @@ def short_steps(topic: str) -> tuple[Step, ...]:
 
 
 def route_steps(topic: str, broker_name: str) -> tuple[Step, ...]:
-    """Everything that reads or changes routes."""
+    """All commands that read or change routes."""
     return (
         Step(("clusterList",)),
         Step(("clusterList", "-m")),
@@ -73,7 +73,7 @@ def route_steps(topic: str, broker_name: str) -> tuple[Step, ...]:
 
 
 def configuration_steps(topic: str, broker_address: str) -> tuple[Step, ...]:
-    """Everything that reads or changes key-value and order configuration."""
+    """All commands that read or change key-value and order configuration."""
     return (
         _writing("updateKvConfig", "-s", "compat", "-k", "colour", "-v", "blue"),
         _writing("updateKvConfig", "-s", "compat", "-k", "colour", "-v", 'green grass = {"a":1}'),
@@ -113,7 +113,7 @@ def broker_steps(group: str) -> tuple[Step, ...]:
 
 
 def static_topic_steps(topic: str) -> tuple[Step, ...]:
-    """A topic whose queues keep their numbers when they move, which 5.x brings into the route."""
+    """Commands for a static topic, whose queue mapping is part of the route in 5.x."""
     return (
         Step(("topicRoute", "-t", topic)),
         Step(("topicRoute", "-t", topic, "-l")),

@@ -30,7 +30,7 @@ def stage() -> Iterator[Stage]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Makes a row of each test that is marked so: what it is about, and what its name claims."""
+    """Adds a row for each test with the marker `told`: its subject, and its name as the claim."""
     told = pyfuncitem.get_closest_marker("told")
     if told is None:
         return (yield)

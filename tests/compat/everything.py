@@ -1,4 +1,4 @@
-"""`make compat`: every comparison with Apache RocketMQ, file by file, and the page that says what came of them.
+"""`make compat`: runs every comparison with Apache RocketMQ, file by file, and writes the page of results.
 
 What else `make test` leaves out because it takes long is run here as well, so that there is nothing that nobody runs.
 
@@ -21,12 +21,12 @@ PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 MARKED = "compat or slow"
 FOUND = ROOT / "artefacts" / "compat"
 _TIMEOUT_SECONDS = 900
-# As it stands over a test, a class, or for a whole file.
+# The marker on a test, a class or a whole file.
 _MARK = re.compile(rf"^\s*(?:@|pytestmark\b.*)pytest\.mark\.(?:{MARKED.replace(' or ', '|')})\b", re.MULTILINE)
 
 
 def compare(file: Path) -> bool:
-    """Runs the comparisons of one file; whether all held."""
+    """Runs the comparisons of one file; returns whether all passed."""
     found = FOUND / f"{file.stem}.json"
     found.unlink(missing_ok=True)
     arguments = [sys.executable, "-m", "pytest", str(file), "-m", MARKED, "-q", f"--timeout={_TIMEOUT_SECONDS}"]
@@ -42,7 +42,7 @@ def compare(file: Path) -> bool:
 
 
 def files_marked() -> list[Path]:
-    """Returns the files with something that is run here."""
+    """Returns the test files with compat or slow tests."""
     found = (ROOT / "tests").rglob("test_*.py")
     return sorted(file for file in found if _MARK.search(file.read_text()))
 

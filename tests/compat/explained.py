@@ -1,4 +1,4 @@
-"""What mqadmin prints differently of Apache's brokers and ours, command by command, and why."""
+"""Accepted differences in mqadmin output between Apache's brokers and ours, by command, with reasons."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-# The brokers are named by the version of the tools that belong to them: that of 4.9.8 is of 4.9.7.
+# Brokers are named by the version of their tools: the broker for 4.9.8 is that of 4.9.7.
 FOUR, FIVE = "4.9.8", "5.5.0"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One reason, and all that it may change: whatever else differs is a fault.
+    """One reason, and all lines it may change; any other difference is a failure.
 
     `undone` are patterns, each with what stands for it on both sides; `apache` and `ours` are patterns of whole lines
     that only one of them prints.
@@ -22,11 +22,11 @@ class Difference:
     undone: tuple[tuple[str, str], ...] = ()
     apache: tuple[str, ...] = ()
     ours: tuple[str, ...] = ()
-    # Whether it shows is a matter of timing.
+    # Whether the difference shows depends on timing.
     is_sometimes: bool = False
 
     def left(self, apache: str, ours: str) -> list[str]:
-        """Returns the lines that only one of them has and that it does not explain."""
+        """Returns the lines that occur in only one output and are not explained."""
         theirs, own = Counter(self._undo(apache).splitlines()), Counter(self._undo(ours).splitlines())
         only_theirs, only_own = _unexplained(theirs - own, self.apache), _unexplained(own - theirs, self.ours)
         return [f"apache: {line}" for line in only_theirs] + [f"ours:   {line}" for line in only_own]
@@ -72,7 +72,7 @@ _REGION_SIZE = Difference("5.5 stores MSG_REGION and TRACE_ON too, so that its m
 _NO_LISTS = "access lists of 4.x are not there, as in 5.5; 4.9.7 without aclEnable fails inside"
 _PATH = "over the wire ours changes what is marked as changeable, and no paths"
 
-# By the beginning of a command; NONE where one of many must not differ.
+# Prefix of a command → difference; NONE for one that must not differ although a shorter prefix does.
 EXPLAINED: dict[str, dict[str, Difference]] = {
     FOUR: {
         "statsAll": Difference("ours has the topics of 5.x too", ours=(rf"{_TOPICS_OF_FIVE} 0 #\.# 0 NO_CONSUMER",)),
@@ -186,7 +186,7 @@ EXPLAINED: dict[str, dict[str, Difference]] = {
 }
 
 _SETTING = re.compile(r"^(\S+) = ?(.*)$", re.MULTILINE)
-# Settings that both have, with other values, and why.
+# Settings with different values, and why.
 _OTHER_VALUES = {
     FIVE: {
         "listenPort": "each has its own",
@@ -203,7 +203,7 @@ _OTHER_VALUES[FOUR] = _OTHER_VALUES[FIVE] | {
 
 
 def explanation(version: str, arguments: tuple[str, ...]) -> Difference | None:
-    """Returns why a command differs, or None if it must not: by its longest beginning in the table."""
+    """Returns the accepted difference of a command by its longest prefix in the table, or None."""
     words = list(arguments)
     while words:
         found = EXPLAINED[version].get(" ".join(words))
@@ -214,7 +214,7 @@ def explanation(version: str, arguments: tuple[str, ...]) -> Difference | None:
 
 
 def settings(version: str, apache: str, ours: str) -> str:
-    """Compares settings: ours has none for Java's threads and buffers, and some of its own."""
+    """Compares settings: ours lacks those for Java's threads and buffers, and has some of its own."""
     theirs, own = dict(_SETTING.findall(apache)), dict(_SETTING.findall(ours))
     different = {key: (theirs[key], own[key]) for key in theirs.keys() & own.keys() if theirs[key] != own[key]}
     assert different.keys() == _OTHER_VALUES[version].keys(), different

@@ -11,20 +11,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kerolox.message import names, sysflag
-from kerolox.message.batch import Part, encode
+from kerolox.message import property_names, sysflag
 from kerolox.message.compression import compress
 from kerolox.message.hosts import Host, pack
 from kerolox.message.ids import UniqueIds, offset_id
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
+from kerolox.message.records.batch import Part, encode
 from kerolox.message.sysflag import CompressionType
 from kerolox.runtime.clock import SystemClock
 from kerolox.runtime.service import Supervisor
-from kerolox.store.configuration import FlushDiskType
-from kerolox.store.delay.delays import HALF_TOPIC, diversion, parse_levels, restored
-from kerolox.store.drafts import Drafts
+from kerolox.store.config import FlushDiskType
+from kerolox.store.delay.delay_levels import HALF_TOPIC, diversion, parse_levels, restore_message
 from kerolox.store.log.commit_log import Appended
+from kerolox.store.message_encoder import MessageEncoder
 from kerolox.store.store import Store
 from tests.compat.carried import configuration
 from tests.compat.sent import Sent, parse
@@ -89,7 +89,7 @@ class Extender:
         rolled_back = await self._put_half("rolled back")
         await self._put_half("pending")
         message, place = committed
-        message.topic, message.queue_id = self._topic, int(message.get(names.REAL_QID) or 0)
+        message.topic, message.queue_id = self._topic, int(message.get(property_names.REAL_QID) or 0)
         message.sys_flag = sysflag.with_transaction_type(message.sys_flag, sysflag.COMMIT)
         message.prepared_transaction_offset = place.physical_offset
         await self._append(message)
@@ -98,14 +98,14 @@ class Extender:
 
     async def _put_half(self, kind: str) -> tuple[Message, Appended]:
         message = self._message(self._text(20))
-        unique_key = message.get(names.UNIQ_KEY) or ""
+        unique_key = message.get(property_names.UNIQ_KEY) or ""
         self._add(message, TRAN_MSG="true", PGROUP=TRANSACTION_GROUP, __transactionId__=unique_key)
         self._divert(message, HALF_TOPIC, 0)
         return message, await self._put(kind, message)
 
     def _operation(self, half_queue_offset: int) -> Message:
         """What tells that a half message was committed or rolled back; 4.9 reads no comma, and 5.x needs none."""
-        message = Message(OP_TOPIC, str(half_queue_offset).encode(), to_bytes({names.TAGS: "d"}))
+        message = Message(OP_TOPIC, str(half_queue_offset).encode(), to_bytes({property_names.TAGS: "d"}))
         self._give_birth(message)
         return message
 
@@ -117,7 +117,7 @@ class Extender:
         # One that was delivered already still says where it waited.
         message = self._message(self._text(20))
         self._add(message, DELAY="1")
-        await self._put("delivered", restored(self._wait(message)))
+        await self._put("delivered", restore_message(self._wait(message)))
 
     async def _put_timers(self) -> None:
         for kind, millis in (("timer", 3000), ("timer long", 3_600_000)):
@@ -130,7 +130,7 @@ class Extender:
     async def _put_batch(self) -> None:
         messages = [self._message(self._text(20 + part), queue_id=1) for part in range(5)]
         parts = [Part(message.body, message.properties, message.flag) for message in messages]
-        draft = Drafts().batch(messages[0], encode(parts))
+        draft = MessageEncoder().encode_batch(messages[0], encode(parts))
         appended, is_durable = await self._store.put(draft)
         assert is_durable
         for part, message in enumerate(messages):
@@ -166,9 +166,9 @@ class Extender:
         number, self._number = self._number, self._number + 1
         shared = " shared" if number % 20 == 0 else ""
         properties = {
-            names.KEYS: f"{self._prefix}-{number}{shared} größe-{self._prefix}{number % 50}",
-            names.UNIQ_KEY: self._ids.make(),
-            names.TAGS: "TagA" if number % 3 == 0 else "Größe",
+            property_names.KEYS: f"{self._prefix}-{number}{shared} größe-{self._prefix}{number % 50}",
+            property_names.UNIQ_KEY: self._ids.make(),
+            property_names.TAGS: "TagA" if number % 3 == 0 else "Größe",
             "number": str(number),
             "größe": "𝄞 ü€ ",
         }
@@ -196,13 +196,13 @@ class Extender:
         return appended
 
     async def _append(self, message: Message) -> Appended:
-        appended, is_durable = await self._store.put(Drafts().one(message))
+        appended, is_durable = await self._store.put(MessageEncoder().encode(message))
         assert is_durable
         return appended
 
     def _print(self, kind: str, message: Message, body: bytes, physical_offset: int, queue_offset: int) -> None:
         where = offset_id(message.store_host, physical_offset)
-        unique_key = message.get(names.UNIQ_KEY) or ""
+        unique_key = message.get(property_names.UNIQ_KEY) or ""
         digest = hashlib.sha256(body).hexdigest()
         print(Sent(kind, unique_key, where, queue_offset, digest, tuple(message.keys)).line())
 

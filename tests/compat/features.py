@@ -1,4 +1,4 @@
-"""What clients can do, and two brokers with a NameServer to try it on."""
+"""The features of clients, and two brokers with a NameServer to test them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError
-from kerolox.message.record import decode_all
+from kerolox.message.records.record import decode_all
 from kerolox.remoting.client import Client
 from kerolox.wire.bodies.topics import Perm
 from kerolox.wire.headers.broker import UpdateAndCreateSubscriptionGroup, UpdateAndCreateTopic
@@ -21,7 +21,7 @@ from tests.apache.processes import Process
 from tests.compat import name_servers
 from tests.compat.brokers import kerolox_broker
 
-# In the order in which the table shows them.
+# In the order of the table.
 FEATURES = (
     "send sync",
     "send async",
@@ -48,7 +48,7 @@ FEATURES = (
 )
 QUEUES = 4
 
-# What would take minutes takes seconds. Retries begin with the third level.
+# Delay levels in seconds instead of minutes. Retries start at the third level.
 _QUICK = {
     "messageDelayLevel": "1s 2s 1s 1s 1s 1s 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h",
     "transactionTimeOut": "1000",
@@ -65,7 +65,7 @@ class Pair:
     brokers: tuple[Process, ...]
 
     async def make_topics(self, prefix: str, features: Sequence[str] = FEATURES) -> None:
-        """Makes a topic for each feature, with queues on both brokers."""
+        """Creates a topic for each feature, with queues on both brokers."""
         async with Client() as client:
             for feature in features:
                 topic = topic_of(prefix, feature)
@@ -82,14 +82,14 @@ class Pair:
                     await client.call(broker.address, request, timeout_seconds=10)
 
     async def limit_retries(self, group: str, times: int) -> None:
-        """Sets how often a group may try again, for clients that cannot say so themselves."""
+        """Sets the max retries of a group, for clients without such a setting."""
         body = json.dumps({"groupName": group, "retryMaxTimes": times, "retryQueueNums": 1}).encode()
         async with Client() as client:
             for broker in self.brokers:
                 await client.call(broker.address, UpdateAndCreateSubscriptionGroup(), body, timeout_seconds=10)
 
     async def reset(self, topic: str, group: str) -> None:
-        """Sends a group back to the beginning, as mqadmin does: through its consumers, or for it if there is none."""
+        """Resets a group to the min offsets like mqadmin: through its consumers, or in the broker if there are none."""
         async with Client() as client:
             for broker in self.brokers:
                 request = ResetOffset(topic=topic, group=group, timestamp=0, is_force=True)
@@ -98,15 +98,15 @@ class Pair:
                 except AnswerError as error:
                     if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
                         raise
-                    await self._begin_anew(client, broker.address, topic, group)
+                    await self._reset_on_broker(client, broker.address, topic, group)
 
-    async def _begin_anew(self, client: Client, address: str, topic: str, group: str) -> None:
+    async def _reset_on_broker(self, client: Client, address: str, topic: str, group: str) -> None:
         for queue_id in range(QUEUES):
             update = UpdateConsumerOffset(consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=0)
             await client.call(address, update, timeout_seconds=10)
 
     async def finds(self, topic: str, key: str) -> int:
-        """Returns how many messages of a key the brokers have."""
+        """Returns the number of messages with a key on both brokers."""
         found = 0
         async with Client() as client:
             for broker in self.brokers:
@@ -125,7 +125,7 @@ def topic_of(prefix: str, feature: str) -> str:
 
 @contextlib.contextmanager
 def open_pair(version: str) -> Iterator[Pair]:
-    """Ours, or Apache's of `version` where tests hold that beside itself."""
+    """Starts ours, or Apache's of `version` when the tests compare Apache with itself."""
     with contextlib.ExitStack() as stack:
         namesrv = stack.enter_context(name_servers.subject(version)).address
         brokers = []

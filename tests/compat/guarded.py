@@ -1,4 +1,4 @@
-"""Apache's brokers that keep accounts: an operator who may do all and, in 4.x, a shop that may do some things."""
+"""Apache's brokers with ACL enabled: an admin account and, in 4.x, a shop account with few permissions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.apache.processes import Process
 
 ROOT = {"access_key": "rocketmq-root", "secret_key": "root-12345678"}
 SHOP = {"access_key": "rocketmq-shop", "secret_key": "shop-12345678"}
-# As Java's tools are told of the operator: conf/tools.yml.
+# Credentials for Java's tools: conf/tools.yml.
 TOOLS = f"accessKey: {ROOT['access_key']}\nsecretKey: {ROOT['secret_key']}\n"
 
 _PLAIN_ACL = f"""\
@@ -43,7 +43,7 @@ _SETTINGS_5X = {
 
 
 def guarded_broker(version: str, namesrv: str, *, name: str = "broker-a") -> AbstractContextManager[Process]:
-    """A broker of that version that lets in only whom it knows."""
+    """A broker of that version with ACL enabled."""
     if version.startswith("4."):
         files = {"plain_acl.yml": _PLAIN_ACL}
         return servers.broker(version, namesrv, name=name, properties={"aclEnable": "true"}, files=files)

@@ -1,4 +1,4 @@
-"""Java's side of a store directory: a broker over it, and the programs that send, consume and ask."""
+"""A store directory used by Java: a broker on it, and programs that send, consume and query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kerolox.errors import TopicNotFound
-from kerolox.message.record import decode
+from kerolox.message.records.record import decode
 from kerolox.remoting.client import Client
 from kerolox.wire.headers.namesrv import GetRouteInfoByTopic
 from tests.apache.processes import Process, java_command, run_java, running, temporary_home
@@ -25,7 +25,7 @@ _DECIDED = ("committed", "rolled back")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that a broker serves at one moment."""
+    """All data that a broker serves at one time."""
 
     contents: Contents
     places: Places
@@ -33,13 +33,13 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A broker that runs, and who asks it."""
+    """A running broker and its client."""
 
     process: Process
     served: Served
 
     async def snapshot(self) -> Snapshot:
-        """Reads everything by queue, then each record by its id, which must give the same, and by its keys."""
+        """Reads all records by queue, then by id, which must give the same, and by key."""
         contents = await self.served.by_queue()
         for records in contents.values():
             for record in records:
@@ -47,7 +47,7 @@ class Serving:
         return Snapshot(contents, await self.served.by_key(keys_of(contents)))
 
     async def decided(self, sent: Sequence[Sent]) -> None:
-        """Returns when all ends of transactions are stored: producers do not wait for it, and 5.x gathers them."""
+        """Returns when all op messages are stored: producers do not wait for them, and 5.x batches them."""
         wanted = sum(one.kind in _DECIDED for one in sent)
         async with asyncio.timeout(60):
             while await self._decided_count() < wanted:
@@ -61,7 +61,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class JavaStore:
-    """A directory, and how Java of one version is run over it; always with the same port, so that ids stay true."""
+    """Runs Java of one version on a directory, always on the same port, so that message ids stay valid."""
 
     version: str
     namesrv: str
@@ -77,7 +77,7 @@ class JavaStore:
 
     @contextlib.asynccontextmanager
     async def serving(self, **properties: str) -> AsyncIterator[Serving]:
-        """A broker over the directory, which ends as an operator would end it, unless it was killed."""
+        """A broker on the directory; shut down cleanly at the end, unless it was killed."""
         wanted = broker_properties(self.root, **properties)
         async with Client() as client:
             with broker(self.version, self.namesrv, port=self.port, properties=wanted, settings=self.settings) as it:
@@ -87,14 +87,14 @@ class JavaStore:
                     it.terminate()
 
     def send(self, prefix: str, count: int) -> list[Sent]:
-        """Sends some of every kind, and `count` plain ones."""
+        """Sends some messages of every kind, and `count` plain ones."""
         completed = run_java(self.version, *self._kinds(prefix, count), settings=self.settings)
         assert completed.stdout.endswith("sent\n"), completed
         return parse(completed.stdout.splitlines())
 
     @contextlib.contextmanager
     def sending(self, prefix: str, count: int) -> Iterator[Process]:
-        """The same in the background."""
+        """Sends in the background."""
         with temporary_home() as home:
             command = java_command(self.version, home, *self._kinds(prefix, count), settings=self.settings)
             with running(command, home) as process:
@@ -104,7 +104,7 @@ class JavaStore:
         return "Kinds.java", self.namesrv, TOPIC, prefix, str(count), str(self.has_timers).lower()
 
     def collect(self, group: str, count: int) -> dict[str, str]:
-        """Consumes the topic as a group until there are `count`, or a minute; returns their digests by unique key."""
+        """Consumes the topic until `count` messages or one minute; returns unique key → digest."""
         arguments = (self.namesrv, TOPIC, group, str(count), "60")
         completed = run_java(self.version, "Collect.java", *arguments, settings=self.settings)
         lines = completed.stdout.splitlines()
@@ -114,7 +114,7 @@ class JavaStore:
 
     @contextlib.contextmanager
     def settling(self) -> Iterator[Process]:
-        """A producer that commits every transaction it is asked about, and prints `asked` with the unique key."""
+        """A producer that commits every checked transaction, and prints `asked` with the unique key."""
         with temporary_home() as home:
             command = java_command(self.version, home, "Settle.java", self.namesrv, TOPIC, TRANSACTION_GROUP)
             with running(command, home) as process:
@@ -122,7 +122,7 @@ class JavaStore:
                 yield process
 
     def query(self, questions: Sequence[str]) -> list[str]:
-        """Asks as mqadmin does, `id ...` or `key ...`; returns a line of offset ids and digests for each."""
+        """Queries like mqadmin, by `id ...` or `key ...`; returns one line of offset ids and digests each."""
         with temporary_home() as home:
             lines = home / "questions.txt"
             lines.write_text("".join(f"{question}\n" for question in questions))

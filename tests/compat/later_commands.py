@@ -1,4 +1,4 @@
-"""Commands and flags of mqadmin that came with 5.x, as a script for Java's tool of 5.5.0 and ours."""
+"""Script of mqadmin commands and options introduced with 5.x, for Java's tool of 5.5.0 and ours."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tests.compat.commands import Step
 
 VERSION = "5.5.0"
 
-# Files with lists of topics and of groups, one with nothing, one that is no JSON and one that is not there.
+# Files with lists of topics and groups: valid, empty, not JSON, and missing.
 TOPICS, GROUPS, EMPTY, BROKEN, MISSING = "{topics}", "{groups}", "{empty}", "{broken}", "{missing}"
-# A broker that copies another.
+# A slave broker.
 SLAVE = "{slave}"
 _RETRIES = '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000,10000]}}'
 _GROWING = '{"type":"EXPONENTIAL","exponentialRetryPolicy":{"initial":1000,"max":60000,"multiplier":3}}'
 
 
 def lists(directory: Path) -> dict[str, str]:
-    """Writes the files, and returns where each of them is."""
+    """Writes the files and returns the path of each."""
     topics = [{"topicName": f"listed_{number}", "readQueueNums": number, "writeQueueNums": 2} for number in (1, 2)]
     groups = [{"groupName": f"listed_group_{number}", "retryMaxTimes": number} for number in (1, 2)]
     texts = {TOPICS: json.dumps(topics), GROUPS: json.dumps(groups), EMPTY: "[]", BROKEN: "[{", MISSING: None}
@@ -35,7 +35,7 @@ def later(topic: str) -> tuple[Step, ...]:
 
 
 def copied() -> tuple[Step, ...]:
-    """Where a broker has a slave."""
+    """Commands for a broker with a slave."""
     return (
         Step(("haStatus", "-b", ADDRESS), until=r" OK \d+$"),
         Step(("haStatus", "-b", SLAVE)),
@@ -62,6 +62,7 @@ def _looks(topic: str) -> tuple[Step, ...]:
         Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-b", "0", "-e", "4102444800000")),
         Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-b", "0", "-e", "1")),
         Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-m", "1")),
+        Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-c", "DefaultCluster")),
         Step(("queryMsgTraceById", "-i", UNIQUE, "-b", "0", "-e", "4102444800000", "-c", "32"), until="^Sub "),
     )
 
@@ -106,7 +107,7 @@ def _moves(topic: str) -> tuple[Step, ...]:
 
 
 def _accounts() -> tuple[Step, ...]:
-    """On brokers that keep none."""
+    """Account commands on brokers without ACL."""
     policy = ("-s", "User:alice", "-r", "Topic:orders", "-a", "Pub,Sub", "-d", "Allow")
     return (
         _writing("createUser", "-b", ADDRESS, "-u", "alice", "-p", "12345678"),

@@ -1,4 +1,4 @@
-"""How alike two outputs of mqadmin are, where Apache's own depends on a hash map or on its version."""
+"""Compares two outputs of mqadmin, allowing for the order of Java's hash maps and for versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FAQ_LINKS = re.compile(r"https?://rocketmq\.apache\.org/docs/(faq/|bestPractice
 
 
 class Likeness(Enum):
-    """From the best to the worst; only the last is a fault."""
+    """Ordered from best to worst; only the last one is a failure."""
 
     SAME = "same"
     OTHER_LINK = "same, but the FAQ link is that of 5.x"
@@ -20,7 +20,7 @@ class Likeness(Enum):
 
 
 def likeness(apache: str, ours: str) -> Likeness:
-    """Compares ever more leniently: to the letter, but for the link that errors end with, but for order.
+    """Compares with increasing tolerance: exactly, without the link at the end of errors, without order.
 
     Brokers and topics come out of Apache's NameServer in the order of a hash map, and so does what mqadmin
     prints of them; nobody may rely on it, and ours are in the order of their registration.
@@ -36,10 +36,10 @@ def likeness(apache: str, ours: str) -> Likeness:
 
 
 def _ordered(printed: str) -> str:
-    """The text with everything a hash map may have shuffled put in order: lists in JSON, else lines."""
+    """Returns the text with sorted JSON lists, or else sorted lines."""
     if not printed.startswith("{"):
         return "\n".join(sorted(printed.splitlines()))
-    # Java's JSON leaves the broker ids that serve as keys unquoted.
+    # Java's JSON leaves broker ids unquoted as keys.
     value = json.loads(_NUMERIC_KEY.sub(r'\1"\2":', printed))
     return json.dumps(_sorted_lists(value), sort_keys=True)
 

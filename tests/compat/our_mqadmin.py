@@ -1,4 +1,4 @@
-"""Our mqadmin, run as Java's is, and why what it prints is not always the same."""
+"""Runs our mqadmin like Java's, with the reasons for differences in its output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TRACE = re.compile(r"^\s*at [\w.$]+\(", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a tool printed on both streams, and the code it ended with."""
+    """Output on both streams, and the exit code."""
 
     text: str
     code: int
@@ -38,7 +38,7 @@ class Printed:
 
 def run(*arguments: str, namesrv: str, environment: Mapping[str, str] | None = None) -> Printed:
     """Runs a command of ours in this process."""
-    # Some commands write files to where they are run.
+    # Some commands write files to the working directory.
     with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
         result = CliRunner().invoke(mqadmin, [*arguments, "-n", namesrv], env=environment)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -47,7 +47,7 @@ def run(*arguments: str, namesrv: str, environment: Mapping[str, str] | None = N
 
 
 def run_until(line: str, *arguments: str, namesrv: str) -> str:
-    """Returns what a command of ours has printed once there is a line like this; then it is ended."""
+    """Runs a command of ours until it prints a matching line; stops it and returns the output."""
     program = [sys.executable, "-u", "-c", "from kerolox.cli.admin.tool import mqadmin; mqadmin()"]
     with temporary_home() as home, running([*program, *arguments, "-n", namesrv], home) as process:
         eventually(lambda: re.search(line, process.output()) is not None, ENDLESS_SECONDS, f"round of {arguments[0]}")
@@ -55,17 +55,17 @@ def run_until(line: str, *arguments: str, namesrv: str) -> str:
 
 
 def is_trace(java: str) -> bool:
-    """Whether Java's tool ended with a stack of its own."""
+    """Whether Java's tool ended with a stack trace."""
     return _TRACE.search(java) is not None
 
 
 def both_fail(arguments: tuple[str, ...], java: str, ours: Printed, other_codes: Mapping[str, str]) -> str:
-    """What the table says where Java prints a stack; AssertionError if ours did not fail as it should."""
+    """Returns the entry of the table if both tools fail; raises AssertionError if ours did not fail like Java's."""
     assert ours.is_failure, ours.text
     otherwise = other_codes.get(" ".join(arguments))
     if otherwise is not None:
         return f"both fail: {otherwise}"
-    # A command that was misused prints its flags after it.
+    # A command with wrong arguments prints its options after the error.
     told = [line for line in ours.text.splitlines() if line.startswith("Error: ")]
     assert len(told) == 1, ours.text
     assert "Traceback" not in ours.text
@@ -76,13 +76,13 @@ def both_fail(arguments: tuple[str, ...], java: str, ours: Printed, other_codes:
     return "both fail: Java with a stack, ours with a sentence"
 
 
-# Where both fail, though not for the same reason.
+# Commands that fail in both tools for different reasons.
 OTHER_CODES = {
     "updateTopic -b {address} -t no good name": "ours looks at the name before it asks the broker",
     "consumerStatus -g no_such_group": "Java does not find the group's retry topic, ours nobody of the group",
 }
 
-# Where only Java's tool fails, by the kind of brokers and the command.
+# Kind of brokers → command → why only Java's tool fails.
 _RENAMED = "the tool of 4.9.8 fails at Apache's 5.5, which renamed getTransferedTps; ours does not"
 ONLY_OURS = {
     "5.5.0": {
@@ -106,7 +106,7 @@ _COUNTED = Difference(
     "where both tools have looked, there is a topic more for their group", ((r"(?<=OK, )\d+$", "#"),), is_sometimes=True
 )
 
-# By the beginning of a command: what ours prints differently of the same cluster, and why.
+# Prefix of a command → difference in our output for the same cluster, and its reason.
 EXPLAINED: dict[str, Difference] = {
     "queryMsgByOffset -t script -b broker-a -i 0 -o 999": Difference(
         "Java prints nothing of a place where there is no message; ours says so", ours=(r"Error: there is no .*",)
@@ -136,7 +136,7 @@ EXPLAINED: dict[str, Difference] = {
     "queryMsgByOffset": _TRACKS,
 }
 
-# Of the commands and flags that came with 5.x, beside Java's tool of 5.5.0.
+# Commands and options introduced with 5.x, compared with Java's tool of 5.5.0.
 _NOT_KNOWN = "of a cluster that is not known Java goes on as if it had no brokers; ours fails, and names those that are"
 _PROPERTY = (r"(?<=Properties: )\{|, (?=[\w-]+=)|\}$", "\n")
 _HELPED = Difference("Java prints its help after it has done it", apache=("usage: .*", r" .*"))
@@ -185,7 +185,7 @@ LATER: dict[str, Difference] = {
     "updateSubGroupList -b {address} -f {missing}": _NO_FILE,
 }
 
-# Of access lists, and of users and policies, where brokers keep them.
+# Plain ACLs (4.x), and users and policies (5.x), on brokers with ACL enabled.
 _ODD = Difference(
     "a broker of 5.5 takes a type or a state that it does not know for none; ours fails",
     apache=(r"(create|update) user to BROKER success\.",),

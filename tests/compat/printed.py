@@ -1,4 +1,4 @@
-"""What a command of mqadmin printed, without what is of the moment: times, ids, clients, rates and how long it took."""
+"""Normalises the output of mqadmin: removes times, ids, clients, rates and durations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _MEASURED = (
     r"getMessageEntireTimeMax|putMessage\w+|putLatency\d+|commitLogMaxOffset|commitLogDirCapacity|msgPutTotalTodayNow"
     r"|dispatchBehindBytes|remain\w+|\w+HeadWaitTimeMills"
 )
-# In this order; a later one sees what an earlier one has left.
+# Applied in this order.
 _MOMENTARY = (
-    # Of a stack of threads only that there was one.
+    # Thread dumps: only their presence.
     (r"(#Consumer jstack#)[\s\S]*", r"\1"),
     (r"\d{4}-\d\d-\d\d[ T#]\d\d:\d\d:\d\d([:,.]\d{3})?|\b1[678]\d{11}\b|\b20\d{12}(\d{3})?\b", "TIME"),
     (r"\b[0-9A-F]{32}\b", "ID"),
@@ -19,14 +19,16 @@ _MOMENTARY = (
     (r"(?<=cost: )\d+|\b\d+ ?ms\b|(?<=rt=)\d+|(?<= true )\d+$|(?<=spentTimeMills=)\d+", "#"),
     (r"(?<=OFFLINE )\d+(?= \d+$)|(?<=[dD]elayTimeMills=)\d+", "#"),
     (r"^((BROKER )?runtime : )\[.*\]", r"\1#"),
-    # How many packets the traces of a producer and a consumer are sent in is a matter of their timing.
+    # The number of packets of trace data depends on timing.
     (r"(?<=^RMQ_SYS_TRACE_TOPIC ).*", "#"),
-    # What a broker has measured, and where its log ends.
+    # We write bodies to the user's own folder, not to Java's.
+    (r"^(Message Body Path: +)\S*/", r"\1DIRECTORY/"),
+    # Measurements of a broker, and the end of its log.
     (rf"^((BROKER )?({_MEASURED}) ?: ?).*", r"\1#"),
 )
 _PATTERNS = [(re.compile(pattern, re.MULTILINE), name) for pattern, name in _MOMENTARY]
-# Whether a consumer has told yet how far it is in its empty retry queue, and whether a command that consumes has told
-# the broker of its group, is a matter of timing.
+# Timing decides whether a consumer has committed the offset of its empty retry queue, and whether a consuming command
+# has registered its group.
 _TIMING = re.compile(
     r"%RETRY%\S+ \S+ 0 0 0 ([\d.]+ )?0 N/A"
     r"|(\S+ )?(%RETRY%)?TOOLS_CONSUMER\b"

@@ -1,4 +1,4 @@
-"""What a broker serves of its store: every record of every queue, asked for by queue, by id and by key."""
+"""Reads every record of a broker over the wire: by queue, by message id and by key."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from kerolox.codes import RequestCode
 from kerolox.errors import QueryNotFound
-from kerolox.message.record import decode_all, size_and_magic
+from kerolox.message.records.record import decode_all, size_and_magic
 from kerolox.remoting.client import Client
 from kerolox.wire.header import Empty, Header, Request, named
 
-# The records of each queue by topic and number, from its first offset on.
+# (topic, queue id) → records from the first offset on.
 Contents = dict[tuple[str, int], list[bytes]]
-# Where the records with a key lie, by topic and key.
+# (topic, key) → physical offsets.
 Places = dict[tuple[str, str], list[int]]
 
 KEY_HITS_MAX = 64
@@ -67,7 +67,7 @@ class QueryMessage(Request[Empty], code=RequestCode.QUERY_MESSAGE):
 
 
 class Served:
-    """Asks a broker at an address; `root` is its store, of which only the names of the queues are read."""
+    """Reads from the broker at `address`; `root` is its store directory, used only to list the queues."""
 
     def __init__(self, client: Client, address: str, root: Path) -> None:
         self._client = client
@@ -75,7 +75,7 @@ class Served:
         self._root = root
 
     async def by_queue(self) -> Contents:
-        """Returns the records of all queues of all topics, those of the system as well."""
+        """Returns the records of all queues, including those of system topics."""
         queues = sorted((path.parent.name, int(path.name)) for path in (self._root / "consumequeue").glob("*/*"))
         contents = {queue: await self._records(*queue) for queue in queues}
         return {queue: records for queue, records in contents.items() if records}
@@ -99,7 +99,7 @@ class Served:
         return (await self._client.call(self._address, view, timeout_seconds=_TIMEOUT_SECONDS)).body
 
     async def by_key(self, keys: Iterable[tuple[str, str]]) -> Places:
-        """Returns where the messages with each key lie; of those whose hash only is the same there are none."""
+        """Returns the physical offsets of the messages with each key, without hash collisions."""
         return {(topic, key): await self._places(topic, key) for topic, key in keys}
 
     async def _places(self, topic: str, key: str) -> list[int]:
@@ -109,7 +109,7 @@ class Served:
         except QueryNotFound:
             return []
         found = decode_all(reply.body, check_crc=True)
-        # Each once: the last in the index before a broker was killed is entered again by the next that is Java's.
+        # Deduplicated: after a kill, Java indexes the last message again.
         places = {
             message.physical_offset
             for message in found
@@ -119,7 +119,7 @@ class Served:
 
 
 def split(body: bytes) -> list[bytes]:
-    """Returns the records that lie one after the other in a body."""
+    """Splits a body into its records."""
     records: list[bytes] = []
     at = 0
     while at < len(body):

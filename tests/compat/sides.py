@@ -1,4 +1,4 @@
-"""A broker with a NameServer of its own and a client that has sent and consumed, for the tools to look at."""
+"""A broker with its own NameServer and a client that has sent and consumed, as the target of admin tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ENDLESS_SECONDS = 90.0
 
 @dataclass(slots=True)
 class Side:
-    """A broker with a NameServer of its own, and a client that has sent and consumed messages."""
+    """A broker with its own NameServer, and a client that has sent and consumed messages."""
 
     namesrv: Process
     broker: Process
@@ -34,29 +34,29 @@ class Side:
     client: Process | None = None
 
     def leave(self) -> None:
-        """Has its client leave."""
+        """Stops its client."""
         assert self.client is not None
         self.client.terminate()
 
     def ask(self, tool: Admin, step: Step, directory: Path) -> str:
-        """What a command prints, and the files that it writes, without what is of the moment."""
+        """Returns the output of a command and the files it writes, normalised."""
         return self.normalised(self.run(tool, step, directory))
 
     def run(self, tool: Admin, step: Step, directory: Path) -> str:
-        """The same to the letter."""
+        """Like `ask`, but not normalised."""
         if step.arguments[0] in ONCE:
             tool.close()
-            # A virtual machine that has just begun may take longer than a send is given.
+            # A JVM that has just started may exceed the timeout of a send.
             stage.ask(tool, self.namesrv, "topicRoute", "-t", TOPIC)
         completed = tool.run(*self.filled(step), namesrv=self.namesrv.address)
         return with_files(completed.stdout + completed.stderr, directory)
 
     def run_endless(self, step: Step, until: str) -> str:
-        """What a command that never ends prints before it goes round for the second time."""
+        """Returns the first round of output of a command that never ends, normalised."""
         return self.first_round(self.endless(step, until), until)
 
     def endless(self, step: Step, until: str) -> str:
-        """What a command that never ends prints and logs, to the letter, at least up to such a line."""
+        """Returns the unchanged output and log of a command that never ends, at least up to a line with `until`."""
         arguments = ("org.apache.rocketmq.tools.command.MQAdminStartup", *self.filled(step))
         with temporary_home() as home:
             command = java_command(VERSION, home, *arguments, "-n", self.namesrv.address)
@@ -71,7 +71,7 @@ class Side:
                 return printed()
 
     def first_round(self, printed: str, until: str) -> str:
-        """What was printed up to a line that ends the first round, without what is of the moment."""
+        """Returns the output up to the line that ends the first round, normalised."""
         first = re.search(rf"[\s\S]*?{until}.*", printed)
         assert first is not None
         return self.normalised(first[0])
@@ -88,7 +88,7 @@ class Side:
 
 
 def with_files(printed: str, directory: Path) -> str:
-    """What was printed, and the files that were written, which are gone then."""
+    """Returns the output and the contents of the written files, and deletes the files."""
     for file in sorted(directory.iterdir()):
         printed = f"{printed.rstrip()}\n{file.name}:\n{file.read_text()}"
         file.unlink()

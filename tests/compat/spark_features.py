@@ -1,4 +1,4 @@
-"""A driver that tries what the source and the sink promise on the Spark it runs with, and prints what came of it.
+"""A driver that tests the features of source and sink on the Spark it runs with, and prints the results.
 
     python -m tests.compat.spark_features NAMESERVER STORE DIRECTORY
 
@@ -27,7 +27,7 @@ _PUSH: Final = "spark.sql.python.filterPushdown.enabled"
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Where features are tried; each topic is written by one of them."""
+    """The environment of the features; each topic is written by one of them."""
 
     spark: SparkSession
     name_server: str
@@ -48,7 +48,7 @@ class Trial:
         frame.write.format("rocketmq").options(nameServer=self.name_server, topic=topic).mode("append").save()
 
     def run(self, frame: DataFrame, kind: str, name: str, **options: Any) -> Any:
-        """Runs a stream until it has what is there now; returns the query."""
+        """Runs a stream until it has processed the available data; returns the query."""
         writer = frame.writeStream.format(kind).options(**options)
         writer = writer.option("checkpointLocation", str(self.directory / f"{name}.checkpoint"))
         query = writer.trigger(availableNow=True).start()
@@ -81,7 +81,7 @@ def _hands_filters_over(trial: Trial) -> str:
     try:
         frame = trial.read("orders", minPartitions=4).where("queueId = 1 AND queueOffset <= 1")
         assert frame.count() == 2
-        # Two messages cannot fill four partitions: where filters are handed over, nothing else is read.
+        # Two messages cannot fill four partitions: with filter pushdown, nothing else is read.
         return OK if frame.rdd.getNumPartitions() == 2 else "read, and filtered by Spark"
     finally:
         trial.spark.conf.unset(_PUSH)

@@ -1,4 +1,4 @@
-"""Releases of Spark beside the one that is installed, brought from PyPI into the user's cache."""
+"""Other releases of Spark than the installed one, downloaded from PyPI into the user's cache."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pyspark
 
-from kerolox.spark.java import java_home
+from kerolox.spark.jvm import java_home
 from tests.compat.foreign_clients import installed
 from tests.spark.conftest import environment
 
-# The newest of each line that is supported.
+# The newest release of each supported line.
 SPARKS = ("4.0.5", "4.1.4", "4.2.1", pyspark.__version__)
-# There are no wheels: pip makes one of 400 MB the first time.
+# PyPI has no wheels: pip builds one of 400 MB the first time.
 _INSTALL_SECONDS = 1800.0
 
 
@@ -24,10 +24,10 @@ def line_of(version: str) -> tuple[int, int]:
 
 
 def environment_of(version: str) -> dict[str, str]:
-    """What a process needs to run with that Spark, and with all else that is installed here."""
+    """Returns the environment of a process that uses that Spark and the packages installed here."""
     environ = environment()
     environ.pop("SPARK_HOME", None)
-    # What runs for seconds is not worth to be compiled twice, nor collected by many threads.
+    # Short runs need neither the second JIT compiler nor parallel garbage collection.
     environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     if version != pyspark.__version__:
         environ["JAVA_HOME"] = str(java_home(os.environ, spark=line_of(version)))

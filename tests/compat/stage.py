@@ -1,4 +1,4 @@
-"""Two brokers that register with Apache's NameServer and with ours, so that both know exactly the same."""
+"""Two brokers that register with Apache's NameServer and with ours, so that both have the same routes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Stage:
     admins: dict[str, Admin]
 
     def ask_reference(self, version: str, *arguments: str) -> str:
-        """What mqadmin of that version prints when it asks Apache's NameServer, normalised."""
+        """Returns the normalised mqadmin output for Apache's NameServer."""
         return self._ask(version, self.references[version], arguments)
 
     def ask_subject(self, version: str, *arguments: str) -> str:
-        """What mqadmin of that version prints when it asks our NameServer, normalised."""
+        """Returns the normalised mqadmin output for our NameServer."""
         return self._ask(version, self.subjects[version], arguments)
 
     def _ask(self, version: str, server: Process, arguments: tuple[str, ...]) -> str:
@@ -42,7 +42,7 @@ class Stage:
 
 
 def ask(tool: Admin, server: Process, *arguments: str) -> str:
-    """What a command prints on both streams, without what differs from run to run."""
+    """Returns the normalised output of a command on both streams."""
     completed = tool.run(*arguments, namesrv=server.address)
     return normalised(completed.stdout + completed.stderr, server)
 
@@ -57,7 +57,7 @@ def normalised(printed: str, server: Process) -> str:
 
 @contextlib.contextmanager
 def open_stage(versions: Sequence[str] = VERSIONS) -> Iterator[Stage]:
-    """Starts everything, side by side where nothing has to wait for the other."""
+    """Starts all processes, concurrently where possible."""
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(versions)) as threads:
 
         def start_all(start: Callable[[str], AbstractContextManager[Process]]) -> dict[str, Process]:

@@ -10,7 +10,7 @@ import msgspec
 
 from kerolox.runtime.files import RealDisk
 from kerolox.store import tables
-from kerolox.store.delay.delays import HALF_TOPIC
+from kerolox.store.delay.delay_levels import HALF_TOPIC
 from kerolox.store.tables import JsonTable
 from kerolox.wire.bodies.topics import DataVersion, TopicConfig
 from tests.compat.extending import OP_TOPIC

@@ -1,4 +1,4 @@
-"""What was tried against which version of Apache RocketMQ and what came of it, as one table."""
+"""The table of compatibility results by version of Apache RocketMQ."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _Told to use 4.2_: the query does not begin, and the error says why.
 
 
 class Part(Enum):
-    """What a row is about, in the order in which the table shows it."""
+    """The subject of a row, in the order of the table."""
 
     BROKERS = "brokers"
     CLIENTS = "clients"
@@ -73,7 +73,7 @@ class Part(Enum):
 
 @dataclass(slots=True)
 class Row:
-    """One thing tried; `result` may be refined while it runs."""
+    """The result of one test; `result` may be refined while it runs."""
 
     part: Part
     what: str
@@ -87,29 +87,29 @@ class Row:
 
 @dataclass(slots=True)
 class Cell:
-    """What a client made of a feature; `result` may be refined while it runs."""
+    """The result of a feature with a client; `result` may be refined while it runs."""
 
     result: str = "ok"
 
 
-# Cells by feature, and then by who has it.
+# Feature → client or release → cell.
 Matrix: TypeAlias = dict[str, dict[str, Cell]]
 
 
 @dataclass(slots=True)
 class Table:
-    """The rows of a session, and what clients and releases of Spark can do, one column for each."""
+    """The rows of a session, and the feature matrices of clients and Spark releases."""
 
     rows: list[Row] = field(default_factory=list)
     cells: Matrix = field(default_factory=dict)
     sparks: Matrix = field(default_factory=dict)
 
     def cell(self, feature: str, client: str) -> AbstractContextManager[Cell]:
-        """Records what a client makes of a feature, FAILED and why when it raises."""
+        """Records the result of a feature with a client: FAILED and the reason if the block raises."""
         return self._cell(self.cells, feature, client)
 
     def spark_cell(self, feature: str, version: str) -> AbstractContextManager[Cell]:
-        """The same for a release of Spark."""
+        """Records the result of a feature with a release of Spark."""
         return self._cell(self.sparks, feature, f"Spark {version}")
 
     @staticmethod
@@ -123,7 +123,7 @@ class Table:
             raise
 
     def matrices(self) -> list[str]:
-        """Features and who has them as markdown, each with a line that says of whom it is."""
+        """Returns the matrices as Markdown, each with a title line."""
         found = []
         for words, matrix in ((_FEATURES, self.cells), (_SPARK, self.sparks)):
             if matrix:
@@ -132,7 +132,7 @@ class Table:
 
     @contextlib.contextmanager
     def row(self, part: Part, what: str, version: str) -> Iterator[Row]:
-        """Records what happens inside: its time, and FAILED when it raises."""
+        """Records the duration of the block, and FAILED if it raises."""
         row = Row(part, what, version)
         self.rows.append(row)
         started = time.monotonic()
@@ -145,18 +145,18 @@ class Table:
             row.seconds = time.monotonic() - started
 
     def lines(self) -> list[str]:
-        """The table as markdown, its columns aligned so that a terminal can show it too."""
+        """Returns the table as Markdown with aligned columns, readable in a terminal too."""
         order = list(Part)
         rows = sorted(self.rows, key=lambda row: order.index(row.part))
         return _aligned([_HEADINGS, *(row.cells() for row in rows)])
 
     def dump(self) -> dict[str, Any]:
-        """What `add` takes in, as JSON can hold it."""
+        """Returns the content for `add`, JSON-serializable."""
         rows = [[row.part.value, row.what, row.version, row.result, row.seconds] for row in self.rows]
         return {"rows": rows, "cells": _results(self.cells), "sparks": _results(self.sparks)}
 
     def add(self, dumped: dict[str, Any]) -> None:
-        """Takes in what another session has found."""
+        """Adds the dumped results of another session."""
         for part, what, version, result, seconds in dumped["rows"]:
             self.rows.append(Row(Part(part), what, version, result, seconds))
         for name, matrix in (("cells", self.cells), ("sparks", self.sparks)):
@@ -164,7 +164,7 @@ class Table:
                 matrix.setdefault(feature, {}).update({column: Cell(result) for column, result in cells.items()})
 
     def page(self) -> str:
-        """The table with what a reader of the documentation has to know about it."""
+        """Returns the documentation page: the table with its explanations."""
         return _PAGE + "\n".join([*self.matrices(), *self.lines()]) + "\n"
 
 

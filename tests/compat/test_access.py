@@ -1,4 +1,4 @@
-"""Our clients with Apache's brokers that let in only whom they know, and let them do only what they may."""
+"""Our clients with Apache's brokers with ACL enabled."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from kerolox.client import (
 )
 from kerolox.errors import KeroloxError, NoPermission
 from kerolox.spark.options import read_options
-from kerolox.spark.schema import columns
-from kerolox.spark.sink import Write, WriteOptions
+from kerolox.spark.read.task import read_task
+from kerolox.spark.schema import topic_schema
+from kerolox.spark.sink import TableWrite, WriteOptions
 from kerolox.spark.source import BatchReader
-from kerolox.spark.tasks import reading_of
-from kerolox.spark.writing import WriteFailed
+from kerolox.spark.write.writer import WriteFailed
 from kerolox.wire.bodies.auth import PolicyEntry
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
@@ -52,7 +52,7 @@ STRANGERS: dict[str, dict[str, str]] = {
     "an unknown key": {"access_key": "rocketmq-ghost", "secret_key": "shop-12345678"},
     "a wrong secret": {"access_key": SHOP["access_key"], "secret_key": "12345678-shop"},
 }
-# What brokers say, of 4.9 and of 5.x.
+# Error remarks of brokers of 4.9 and of 5.x.
 REASONS = {
     "no key": ("No accessKey is configured", "username cannot be null"),
     "an unknown key": ("No acl config for rocketmq-ghost", "User:rocketmq-ghost is not found"),
@@ -81,7 +81,7 @@ class Guarded:
         return Options(namesrv_addr=self._namesrv_addr, **keys)  # type: ignore[arg-type]
 
     def connecting(self, given: dict[str, str]) -> dict[str, str]:
-        """What is told to Spark."""
+        """Returns the options for Spark."""
         return {"nameServer": self._namesrv_addr, **given}
 
     def admin(self, keys: dict[str, str]) -> AdminClient:
@@ -101,7 +101,7 @@ class Guarded:
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def guarded(request: pytest.FixtureRequest) -> Iterator[Guarded]:
-    """A broker with an operator, and a shop that may do some things; its topics have been made."""
+    """A broker with an admin account and a restricted shop account; its topics exist."""
     require_java()
     version = request.param
     with ExitStack() as stack:
@@ -133,7 +133,7 @@ async def until(is_so: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_who_is_known_sends_consumes_and_operates(guarded: Guarded, table: Table) -> None:
+async def test_a_known_user_sends_consumes_and_administers(guarded: Guarded, table: Table) -> None:
     calls: list[tuple[bytes, int]] = []
 
     async def handle(messages: list[Received]) -> Consumed | None:
@@ -177,7 +177,7 @@ async def _popped(guarded: Guarded, simple: SimpleConsumer) -> Received:
 
 
 @pytest.mark.parametrize("who", STRANGERS)
-async def test_who_is_not_known_is_told_so(who: str, guarded: Guarded, table: Table) -> None:
+async def test_an_unknown_user_is_refused(who: str, guarded: Guarded, table: Table) -> None:
     keys = STRANGERS[who]
     reason = REASONS[who][0 if guarded.is_4x else 1]
     with table.row(Part.OUR_CLIENT, f"is refused with a clear error: {who}", guarded.version):
@@ -202,7 +202,7 @@ async def test_who_is_not_known_is_told_so(who: str, guarded: Guarded, table: Ta
                 await admin.configuration.broker("broker-a")
 
 
-async def test_who_is_known_may_do_no_more_than_is_allowed(guarded: Guarded, table: Table) -> None:
+async def test_a_known_user_is_refused_without_permission(guarded: Guarded, table: Table) -> None:
     with table.row(Part.OUR_CLIENT, "is refused with a clear error: what a user may not do", guarded.version):
         async with guarded.producer(SHOP) as producer:
             for topic in ("secret", "readable"):
@@ -218,17 +218,17 @@ async def test_who_is_known_may_do_no_more_than_is_allowed(guarded: Guarded, tab
                 await admin.topics.create("made", read_queues=1, write_queues=1)
 
 
-def test_tables_are_written_and_read_by_who_is_known(guarded: Guarded, table: Table) -> None:
+def test_spark_tables_are_written_and_read_with_credentials(guarded: Guarded, table: Table) -> None:
     rows = pa.RecordBatch.from_pydict({"body": [b"row-%d" % number for number in range(100)]})
 
     def write(keys: dict[str, str]) -> None:
         given = {"topic": "orders", "producerGroup": "shop", "retryTimeout": "1s", **keys}
         options = WriteOptions.of(guarded.connecting(given), is_stream=False)
-        Write(options, from_arrow_schema(rows.schema)).partition(iter([rows]), "test/0")
+        TableWrite(options, from_arrow_schema(rows.schema)).partition(iter([rows]), "test/0")
 
     def read(keys: dict[str, str]) -> set[bytes]:
         given = guarded.connecting({"subscribe": "orders", "groupId": "stock", "retryTimeout": "1s", **keys})
-        reader = BatchReader(reading_of(read_options(given, is_stream=False), columns()))
+        reader = BatchReader(read_task(read_options(given, is_stream=False), topic_schema()))
         found = [batch for partition in reader.partitions() for batch in reader.read(partition)]
         return {body for batch in found for body in batch.column("body").to_pylist() if body.startswith(b"row-")}
 
@@ -236,7 +236,7 @@ def test_tables_are_written_and_read_by_who_is_known(guarded: Guarded, table: Ta
     wrong = {**shop, "secretKey": "12345678-shop"}
     with table.row(Part.OUR_CLIENT, "signs what Spark writes and reads", guarded.version):
         write(shop)
-        # Java shows what it has stored a little later.
+        # Java serves stored messages after a short delay.
         deadline = time.monotonic() + DEADLINE_SECONDS
         while read(shop) != set(rows.column("body").to_pylist()):
             assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Each command of docs/how-to/access.md, typed as it stands there, with Apache's brokers that keep accounts."""
+"""Each command of docs/how-to/access.md, run against Apache's brokers with ACL enabled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "access.md"
 
 
 def commands(heading: str) -> list[str]:
-    """Returns what is to be typed below a heading."""
+    """Returns the commands below a heading."""
     (section,) = re.findall(rf"^## {heading}\n(.*?)^(?=## )", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     joined = re.sub(r"\\\n +", "", section)
     return re.findall(r"^    (kerolox .*)$", joined, re.MULTILINE)

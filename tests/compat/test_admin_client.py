@@ -1,4 +1,4 @@
-"""Our admin client with Apache's servers, and with a consumer of Apache's to look at."""
+"""Our admin client with Apache's servers and an Apache consumer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kerolox.admin import AdminClient, MessageNotFound, TrackType
 from kerolox.admin.statistics import TOPIC_PUT_NUMS
 from kerolox.client import Message, Producer, SendResult
-from kerolox.client.trace import Pub, SubAfter, SubBefore
+from kerolox.client.tracing.trace_format import Pub, SubAfter, SubBefore
 from kerolox.errors import AnswerError, ConsumerNotOnline, GroupNotFound, RequestCodeNotSupported, TopicNotFound
 from kerolox.wire.bodies.auth import PolicyEntry
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
@@ -33,7 +33,7 @@ DEADLINE_SECONDS = 60.0
 _AUTH = "org.apache.rocketmq.auth"
 SETTINGS = {
     "traceTopicEnable": "true",
-    # Of 5.3 and later: users are kept, and nobody is asked who it is.
+    # 5.3 and later: user metadata is enabled, authentication is not.
     "authenticationMetadataProvider": f"{_AUTH}.authentication.provider.LocalAuthenticationMetadataProvider",
     "authorizationMetadataProvider": f"{_AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
 }
@@ -57,7 +57,7 @@ async def operating(server: Process) -> AsyncIterator[AdminClient]:
 
 
 async def eventually(question: Callable[[], Awaitable[R]], is_so: Callable[[R], object] = lambda _: True) -> R:
-    """Returns the first answer that is so; brokers register what is new without being waited for."""
+    """Repeats a request until its result satisfies a condition: brokers register changes asynchronously."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
             try:
@@ -70,7 +70,7 @@ async def eventually(question: Callable[[], Awaitable[R]], is_so: Callable[[R], 
 
 
 async def prepared(admin: AdminClient, server: Process, topic: str, count: int) -> list[SendResult]:
-    """Makes a topic of two queues, and sends so many messages to its first."""
+    """Creates a topic of two queues, and sends `count` messages to the first."""
     await admin.topics.create(topic, read_queues=2, write_queues=2)
     await eventually(lambda: admin.topics.route(topic))
     given = {"namesrv_addr": server.address, "send_timeout_seconds": PATIENT_SECONDS}
@@ -111,7 +111,7 @@ async def test_topics_are_made_changed_and_deleted(apache: tuple[str, Process], 
             assert "made" in await topics.names()
             assert "made" in await topics.names(cluster="DefaultCluster")
             assert "TBW102" in await topics.system_names()
-            # Brokers of 4.x tell of queues to write only.
+            # Brokers of 4.x list only write queues.
             assert len(await topics.status("made")) == (3 if version.startswith("4.") else 4)
 
             await topics.update("made", perm=Perm.READ)
@@ -203,9 +203,7 @@ async def test_messages_are_found_and_read(apache: tuple[str, Process], table: T
                 await admin.messages.by_id(sent[0].offset_id[:-6] + "FFFFFF")
 
 
-async def test_the_cluster_and_its_settings_are_looked_at_and_changed(
-    apache: tuple[str, Process], table: Table
-) -> None:
+async def test_the_cluster_and_its_settings_are_read_and_changed(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "administers brokers, NameServers, permissions, keys and values", version):
         async with operating(server) as admin:
@@ -241,9 +239,7 @@ async def test_the_cluster_and_its_settings_are_looked_at_and_changed(
             assert any(line.topic == "counted" for line in await admin.statistics.all())
 
 
-async def test_a_consumer_of_apaches_is_looked_at_and_told_what_to_do(
-    apache: tuple[str, Process], table: Table
-) -> None:
+async def test_an_apache_consumer_is_inspected_and_controlled(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     topic, group = "watched", "watchers"
     with table.row(Part.OUR_CLIENT, "looks at a Java consumer, resets it, and hands it a message", version):
@@ -273,7 +269,7 @@ async def test_a_consumer_of_apaches_is_looked_at_and_told_what_to_do(
             await admin.offsets.commit(group, second(topic), 0)
             before = await handed_out(admin)
             assert (await admin.offsets.reset(group, topic, 0, is_online=True))[first(topic)] == 0
-            # It is handed the ten once more.
+            # The ten messages are delivered again.
             await eventually(lambda: handed_out(admin), lambda count: count >= before + 10)
 
 
@@ -281,7 +277,7 @@ async def handed_out(admin: AdminClient) -> int:
     return int((await admin.cluster.runtime_info("broker-a"))["msgGetTotalTodayNow"])
 
 
-async def test_producers_are_looked_at(apache: tuple[str, Process], table: Table) -> None:
+async def test_producer_connections_are_listed(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "looks at producers", version):
         async with operating(server) as admin:
@@ -296,9 +292,7 @@ async def test_producers_are_looked_at(apache: tuple[str, Process], table: Table
             assert await admin.connections.producers("nobody", "made-by") == []
 
 
-async def test_what_only_newer_brokers_can_do_is_refused_by_older_ones(
-    apache: tuple[str, Process], table: Table
-) -> None:
+async def test_older_brokers_refuse_requests_of_newer_ones(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "is told what a broker cannot do", version):
         async with operating(server) as admin:
@@ -333,7 +327,7 @@ async def test_traces_of_apaches_clients_are_read(apache: tuple[str, Process], t
             assert sent in await admin.traces.by_key("traced-key")
 
 
-async def test_users_and_what_they_may_do_are_administered(apache: tuple[str, Process], table: Table) -> None:
+async def test_users_and_acls_are_administered(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "administers users and policies", version) as row:
         async with operating(server) as admin:

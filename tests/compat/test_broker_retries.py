@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.message.record import decode_all
+from kerolox.message.records.record import decode_all
 from kerolox.testing import Cluster
 from tests.apache import VERSIONS
 from tests.apache.processes import run_java

@@ -1,4 +1,4 @@
-"""What else our clients do with Apache's servers, and what they and Apache's clients make of each other's messages."""
+"""More features of our clients with Apache's servers, and message exchange with Apache's clients."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ async def taken(
             return [await anext(pull) for _ in range(count)]
 
 
-# What Apache's clients make of ours, and ours of theirs
+# Exchange of messages with Apache's clients
 
 
-async def test_apaches_consumer_sees_all_that_a_message_says(apache: Apache, table: Table) -> None:
+async def test_apaches_consumer_sees_all_members_of_our_messages(apache: Apache, table: Table) -> None:
     with table.row(Part.OUR_CLIENT, "a Java consumer sees tag, keys, flag, properties and id", apache.version):
         async with apache.producer() as producer:
             one = await producer.send(
@@ -197,7 +197,7 @@ async def test_connections_are_encrypted(apache: Apache, table: Table) -> None:
 
 
 class Noting:
-    """Hooks that note what they are told."""
+    """Hooks that record their calls."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -215,7 +215,7 @@ class Noting:
         self.notes.append("consumed")
 
 
-async def test_hooks_are_told(apache: Apache, table: Table) -> None:
+async def test_hooks_are_called(apache: Apache, table: Table) -> None:
     hook = Noting()
     seen: list[Received] = []
     with table.row(Part.OUR_CLIENT, "tells hooks what is sent and consumed", apache.version):
@@ -231,7 +231,7 @@ async def test_hooks_are_told(apache: Apache, table: Table) -> None:
 # Consuming
 
 
-async def test_a_new_group_begins_where_it_is_told(apache: Apache, table: Table) -> None:
+async def test_a_new_group_starts_at_its_configured_position(apache: Apache, table: Table) -> None:
     with table.row(Part.OUR_CLIENT, "begins at the first, the last, or at a time", apache.version):
         async with apache.producer() as producer:
             queue = (await producer.send(Message("begun", b"to make the topic"))).queue
@@ -265,7 +265,7 @@ async def taken_of(
         return messages
 
 
-async def test_what_always_fails_becomes_a_dead_letter(apache: Apache, table: Table) -> None:
+async def test_a_message_that_always_fails_becomes_a_dead_letter(apache: Apache, table: Table) -> None:
     times: list[int] = []
 
     def handle(messages: list[Received]) -> None:
@@ -320,7 +320,7 @@ async def test_members_share_queues(strategy: Strategy, apache: Apache, table: T
                 await until(lambda: is_shared(first))
 
 
-def test_code_that_blocks_does_the_same(apache: Apache, table: Table) -> None:
+def test_the_blocking_client_does_the_same(apache: Apache, table: Table) -> None:
     seen: list[Received] = []
     with table.row(Part.OUR_CLIENT, "sends, pushes and pulls without asyncio", apache.version):
         with sync.Producer("shop", options=apache.options(), send_timeout_seconds=PATIENT_SECONDS) as producer:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.client import strategies, trace
-from kerolox.client.consumer.offsets import LocalOffsets, as_java_writes
+from kerolox.client import strategies
+from kerolox.client.consumer.group.offset_store import LocalOffsetStore, encode_java_json
+from kerolox.client.tracing import trace_format
 from kerolox.wire.bodies.queues import MessageQueue
 from tests.apache import VERSIONS
 from tests.apache.processes import run_java
@@ -30,7 +31,7 @@ def java(request: pytest.FixtureRequest) -> list[tuple[str, str]]:
     return [(kind, rest) for kind, _, rest in (line.partition(" ") for line in lines)]
 
 
-def test_queues_are_shared_out_alike(java: list[tuple[str, str]]) -> None:
+def test_queues_are_allocated_as_in_java(java: list[tuple[str, str]]) -> None:
     shares = [rest.split(" ") for kind, rest in java if kind == "share"]
     assert len(shares) == 45
     for name, count, member, *expected in shares:
@@ -41,11 +42,11 @@ def test_queues_are_shared_out_alike(java: list[tuple[str, str]]) -> None:
         assert [f"{queue.broker_name}:{queue.queue_id}" for queue in share] == expected, (name, count, member)
 
 
-def test_traces_are_written_alike(java: list[tuple[str, str]]) -> None:
+def test_traces_are_encoded_as_in_java(java: list[tuple[str, str]]) -> None:
     pub, before, after = (rest.replace("|", "\x01").replace("$", "\x02") for kind, rest in java if kind == "trace")
 
-    assert pub == trace.encode(
-        trace.Pub(
+    assert pub == trace_format.encode(
+        trace_format.Pub(
             timestamp=1700000000000,
             region_id="DefaultRegion",
             group="group",
@@ -56,12 +57,12 @@ def test_traces_are_written_alike(java: list[tuple[str, str]]) -> None:
             store_host="127.0.0.1:10911",
             body_size=5,
             cost_millis=3,
-            message_type=trace.DELAY,
+            message_type=trace_format.DELAY,
             offset_id="OFFSET",
         )
     )
-    assert before == trace.encode(
-        trace.SubBefore(
+    assert before == trace_format.encode(
+        trace_format.SubBefore(
             timestamp=1700000000000,
             region_id="DefaultRegion",
             group="group",
@@ -71,29 +72,29 @@ def test_traces_are_written_alike(java: list[tuple[str, str]]) -> None:
             keys="k1 k2",
         )
     )
-    assert after == trace.encode(
-        trace.SubAfter(
+    assert after == trace_format.encode(
+        trace_format.SubAfter(
             request_id="REQUEST",
             message_id="ID",
             cost_millis=3,
             is_success=False,
             keys="k1 k2",
-            context_code=trace.EXCEPTION,
+            context_code=trace_format.EXCEPTION,
             timestamp=1700000000000,
             group="group",
         )
     )
 
 
-async def test_offsets_in_a_file_are_read_and_written_alike(java: list[tuple[str, str]], tmp_path: Path) -> None:
+async def test_offset_files_are_read_and_written_as_in_java(java: list[tuple[str, str]], tmp_path: Path) -> None:
     (written,) = (rest.replace("~", "\n") for kind, rest in java if kind == "offsets")
     path = tmp_path / "offsets.json"
     path.write_text(written)
-    offsets = LocalOffsets(path)
+    offsets = LocalOffsetStore(path)
 
     await offsets.load()
 
     assert offsets.of_topic("orders") == {QUEUES[3]: 1368}
     # The newest lays it out differently, and reads either.
     if "{{" in written:
-        assert as_java_writes({QUEUES[3]: 1368}).decode() == written
+        assert encode_java_json({QUEUES[3]: 1368}).decode() == written

@@ -1,4 +1,4 @@
-"""The numbers of requests, held against those of Apache's jar."""
+"""Request codes, compared with those in Apache's jar."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ _CLASS = "org.apache.rocketmq.remoting.protocol.RequestCode"
 _CONSTANT = re.compile(r"public static final (?:int|short) (\w+) = (\d+);")
 
 
-def test_every_request_of_the_original_has_its_name_and_number() -> None:
+def test_every_request_code_has_the_name_and_number_of_java() -> None:
     require_java()
     command = ["javap", "-constants", "-cp", classpath("5.5.0"), _CLASS]
 

@@ -24,8 +24,8 @@ from kerolox.client import (
     SimpleConsumer,
     Sql92,
     Tracing,
-    trace,
 )
+from kerolox.client.tracing import trace_format
 from kerolox.errors import RequestCodeNotSupported
 from tests.apache import VERSIONS, servers
 from tests.apache.admin import mqadmin
@@ -82,7 +82,7 @@ async def until(is_so: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_is_pushed_is_consumed_and_what_fails_comes_again(apache: Apache, table: Table) -> None:
+async def test_pushed_messages_are_consumed_and_failed_ones_redelivered(apache: Apache, table: Table) -> None:
     version, options = apache
     calls: list[tuple[bytes, int]] = []
 
@@ -163,7 +163,7 @@ async def test_order_is_kept_through_failures_and_members(apache: Apache, table:
     assert list(dict.fromkeys(bodies)) == [b"%03d" % number for number in range(20)]
 
 
-async def test_each_reads_all_where_it_is_broadcast(apache: Apache, table: Table, tmp_path: Path) -> None:
+async def test_each_broadcast_consumer_reads_all_messages(apache: Apache, table: Table, tmp_path: Path) -> None:
     version, options = apache
     bodies: list[bytes] = []
 
@@ -187,7 +187,7 @@ async def test_each_reads_all_where_it_is_broadcast(apache: Apache, table: Table
             await until(lambda: bodies == [b"to all"] * 2)
 
 
-async def test_one_may_pull_from_anywhere(apache: Apache, table: Table) -> None:
+async def test_pull_starts_at_any_offset(apache: Apache, table: Table) -> None:
     version, options = apache
     with table.row(Part.OUR_CLIENT, "pulls by assignment and by subscription, seeks, commits", version):
         await send(options, *(Message("pulled", b"%d" % number) for number in range(10)))
@@ -211,7 +211,7 @@ async def test_one_may_pull_from_anywhere(apache: Apache, table: Table) -> None:
             assert bodies == [b"7", b"8", b"9"]
 
 
-async def test_who_leaves_at_once_is_not_counted_any_more(apache: Apache, table: Table) -> None:
+async def test_a_consumer_that_leaves_at_once_is_unregistered(apache: Apache, table: Table) -> None:
     """A broker is slow to take in the first member of a group, whose topic for retries it has to make."""
     version, options = apache
     with table.row(Part.OUR_CLIENT, "leaves a group it has just joined", version):
@@ -312,7 +312,7 @@ async def test_a_group_may_have_members_of_both(apache: Apache, server: tuple[st
             await until(lambda: set(bodies) | set(theirs) == {b"before", *(b"%02d" % number for number in range(40))})
 
 
-async def test_traces_lie_where_tools_look_for_them(apache: Apache, table: Table) -> None:
+async def test_traces_are_found_by_apaches_tools(apache: Apache, table: Table) -> None:
     version, options = apache
     started = int(time.time() * 1000)
     with table.row(Part.OUR_CLIENT, "traces what it consumes", version):
@@ -333,21 +333,23 @@ async def test_traces_lie_where_tools_look_for_them(apache: Apache, table: Table
             await until(lambda: seen)
         async with PullConsumer(
             "trace-readers",
-            topics=trace.TRACE_TOPIC,
+            topics=trace_format.TRACE_TOPIC,
             consume_from=ConsumeFrom.FIRST_OFFSET,
             options=another(options),
         ) as pull:
             async with asyncio.timeout(PATIENT_SECONDS):
                 message = await anext(pull)
-        before, after = trace.decode(message.body.decode())
-        assert isinstance(before, trace.SubBefore)
-        assert isinstance(after, trace.SubAfter)
+        before, after = trace_format.decode(message.body.decode())
+        assert isinstance(before, trace_format.SubBefore)
+        assert isinstance(after, trace_format.SubAfter)
         assert before.message_id == after.message_id == seen[0].message_id
         assert before.timestamp >= started
         assert message.keys == [seen[0].message_id, "key-1"]
 
 
-async def test_apaches_tools_see_and_move_them(apache: Apache, server: tuple[str, Process], table: Table) -> None:
+async def test_apaches_tools_see_consumers_and_reset_their_offsets(
+    apache: Apache, server: tuple[str, Process], table: Table
+) -> None:
     version, options = apache
     seen: list[Received] = []
 

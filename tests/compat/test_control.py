@@ -1,4 +1,4 @@
-"""Apache's mqadmin and a Java consumer, on a broker of ours: what tools are told, and what consumers are told to do."""
+"""Apache's mqadmin and a Java consumer, on our broker: statistics for tools, and control of consumers."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,14 +40,14 @@ async def with_consumer(directory: Path, version: str, script: Callable[[Broker,
         await asyncio.to_thread(work)
 
 
-async def test_tools_are_told_what_the_broker_does(tmp_path: Path, version: str) -> None:
+async def test_apaches_tools_read_broker_statistics(tmp_path: Path, version: str) -> None:
     def script(broker: Broker, ask: Callable[..., str]) -> None:
         assert "putTps" in ask("brokerStatus", "-b", broker.address)
         assert broker.address in ask("clusterList")
         assert "20" in ask("clusterList", "-m").splitlines()[1].split()
         assert "CLUSTERING" in ask("consumerConnection", "-g", "group")
-        # The tool of 5.x asks for the settings of the topic first.
-        if version == "4.9.8" or RequestCode.GET_TOPIC_CONFIG in broker.routes.requests:
+        # The 5.x tool reads the topic configuration first.
+        if version == "4.9.8" or RequestCode.GET_TOPIC_CONFIG in broker.router.requests:
             assert "orders" in ask("consumerProgress", "-g", "group")
         client_id = broker.clients.consumers["group"].client_ids[0]
         assert "#Consumer RT&TPS#" in ask("consumerStatus", "-g", "group", "-i", client_id)
@@ -60,7 +60,7 @@ async def test_tools_are_told_what_the_broker_does(tmp_path: Path, version: str)
     await with_consumer(tmp_path, version, script)
 
 
-async def test_a_java_consumer_begins_anew_when_its_group_is_reset(tmp_path: Path, version: str) -> None:
+async def test_a_java_consumer_starts_over_when_its_group_is_reset(tmp_path: Path, version: str) -> None:
     def script(broker: Broker, ask: Callable[..., str]) -> None:
         assert "broker-a" in ask("resetOffsetByTime", "-g", "group", "-t", "orders", "-s", "0")
         eventually(lambda: broker.statistics.gets >= 40, _SECONDS, "twenty messages again")

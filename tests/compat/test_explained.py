@@ -1,4 +1,4 @@
-"""The table of differences explains what it says, and no more."""
+"""The table of differences explains exactly its own lines."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def test_settings_may_be_missing_and_not_have_other_values() -> None:
         ("#Consumer jstack#\nmain\n  at some.where", "#Consumer jstack#"),
     ],
 )
-def test_what_is_of_the_moment_is_left_out(printed: str, kept: str) -> None:
+def test_volatile_values_are_normalised(printed: str, kept: str) -> None:
     assert normalised(printed) == kept

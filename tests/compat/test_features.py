@@ -41,7 +41,7 @@ _CHOSEN = tuple(filter(None, os.environ.get("KEROLOX_COMPAT_FEATURES", "").split
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a client said of a feature: ok, failed, or absent, which it shows by what it looked for in vain."""
+    """The result of a feature in a client: ok, failed, or absent, with the missing API as evidence."""
 
     state: str
     detail: str
@@ -61,7 +61,7 @@ def client(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def outcomes(pair: Pair, client: str) -> dict[str, Outcome]:
-    """What came of every feature with a client, all tried in one run of it."""
+    """Results of all features of a client, from one run of it."""
     prefix = _prefix(client)
     asyncio.run(pair.make_topics(prefix, _CHOSEN))
     asyncio.run(pair.limit_retries(f"{topic_of(prefix, 'retry to DLQ')}_group", 2))
@@ -79,14 +79,14 @@ def _prefix(client: str) -> str:
 
 
 def _accompany(process: Process, pair: Pair) -> str:
-    """Does what a client asks for, and returns what it has printed when it has ended."""
+    """Serves the requests of a client program, and returns its output at the end."""
     done = 0
     deadline = time.monotonic() + _RUN_SECONDS
     while process.is_running and time.monotonic() < deadline:
         asked = [line.split("\t")[2] for line in process.output().splitlines() if line.startswith("please\treset\t")]
         for topic_and_group in asked[done:]:
             topic, group = topic_and_group.split(" ")
-            # Where this fails the client waits in vain, and the cell says so; the others go on.
+            # If this fails, the client times out and its cell shows it; the other features continue.
             with contextlib.suppress(KeroloxError):
                 asyncio.run(pair.reset(topic, group))
         done = len(asked)

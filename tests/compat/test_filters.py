@@ -27,7 +27,7 @@ async def test_a_java_consumer_gets_what_its_expression_chooses(tmp_path: Path, 
     assert completed.stdout.splitlines() == [*expected, f"consumed {len(expected)}"], completed
 
 
-async def test_a_java_consumer_hears_why_its_expression_is_refused(tmp_path: Path, version: str) -> None:
+async def test_a_java_consumer_gets_the_reason_why_its_expression_is_refused(tmp_path: Path, version: str) -> None:
     async with Cluster(tmp_path, settings={"enablePropertyFilter": "true"}) as cluster:
         completed = await select(cluster, version, "Refused", "a > > 5", 2, 1)
 
@@ -35,7 +35,7 @@ async def test_a_java_consumer_hears_why_its_expression_is_refused(tmp_path: Pat
     assert "Invalid MessageSelector. line 1, column 5: found '>'" in completed.stdout
 
 
-async def test_a_java_consumer_hears_that_expressions_are_not_enabled(tmp_path: Path, version: str) -> None:
+async def test_a_java_consumer_is_refused_if_expressions_are_not_enabled(tmp_path: Path, version: str) -> None:
     async with Cluster(tmp_path) as cluster:
         completed = await select(cluster, version, "Disabled", "a > 5", 2, 1)
 

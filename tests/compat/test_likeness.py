@@ -1,4 +1,4 @@
-"""The judge of the compatibility tests lets pass what may differ, and nothing else."""
+"""The comparison of outputs accepts only the allowed differences."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What brokers tell Prometheus, under the same names as a broker of 5.5.0 that runs."""
+"""Metric names equal those of a running broker of 5.5.0."""
 
 import pytest
 
-from kerolox.broker.metric_names import METRICS
+from kerolox.broker.metrics.names import METRICS
 from tests.apache.requirements import require_java
 from tests.golden import metrics
 from tests.golden.record_metrics import VERSION, recorded
@@ -11,7 +11,7 @@ from tests.golden.record_metrics import VERSION, recorded
 @pytest.mark.slow
 @pytest.mark.compat
 @pytest.mark.timeout(600)
-def test_what_java_tells_is_what_was_recorded() -> None:
+def test_metrics_of_java_equal_the_recording() -> None:
     require_java()
     kept = metrics.load(VERSION)
     shared = {metric.name for metric in METRICS} & kept.keys()

@@ -1,4 +1,4 @@
-"""What Apache's mqadmin prints does not depend on whether it asked Apache's NameServer or ours."""
+"""Apache's mqadmin prints the same for Apache's NameServer and for ours."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_command_that_looks_for_brokers_prints_the_same(stage: Stage, tabl
 
 @pytest.mark.slow
 def test_a_static_topic_looks_the_same(table: Table) -> None:
-    """Its tool wants every broker to be of 5.x, so it gets a stage of its own."""
+    """The tool requires all brokers to be 5.x, so it gets its own stage."""
     require_java()
     version = "5.5.0"
     topic = _topic("static", version)
@@ -96,7 +96,7 @@ def test_settings_known_to_both_have_the_same_values(stage: Stage, table: Table,
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_paths_cannot_be_set_over_the_wire(stage: Stage, table: Table, version: str) -> None:
-    """Both refuse with the same code; the words are those of 5.x, 4.9 had others."""
+    """Both refuse with the same code; our remark is that of 5.x, which differs from 4.9."""
     with table.row(Part.MQADMIN, "mqadmin updateNamesrvConfig -k kvConfigPath", version) as row:
         arguments = ("updateNamesrvConfig", "-k", "kvConfigPath", "-v", "/nowhere")
         apache = stage.ask_reference(version, *arguments)
@@ -108,7 +108,7 @@ def test_paths_cannot_be_set_over_the_wire(stage: Stage, table: Table, version: 
 
 
 def _compare(stage: Stage, table: Table, version: str, steps: Iterable[Step]) -> None:
-    """Runs every step against both, so that one difference does not hide the next; then fails for any."""
+    """Runs all steps against both, then fails if any differs."""
     differences: list[str] = []
     for step in steps:
         title = step.title.replace(stage.brokers[version].address, BROKER_NAMES[version])
@@ -123,7 +123,7 @@ def _compare(stage: Stage, table: Table, version: str, steps: Iterable[Step]) ->
 
 
 def _ask_both(stage: Stage, version: str, step: Step) -> tuple[str, str]:
-    """What Apache's and our NameServer make mqadmin print, once registrations have reached both."""
+    """Returns the mqadmin output for Apache's and our NameServer, once both have received all registrations."""
     deadline = time.monotonic() + (_SETTLED_SECONDS if step.reads else 0.0)
     while True:
         apache = stage.ask_reference(version, *step.arguments)

@@ -1,4 +1,4 @@
-"""What Apache's mqadmin prints does not depend on whether it asked Apache's broker or ours."""
+"""Apache's mqadmin prints the same for Apache's broker and for ours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 _SETTLED_SECONDS = 4.0
 _LINE_SECONDS = 60.0
 _PROPERTIES = {"traceTopicEnable": "true", "diskMaxUsedSpaceRatio": "95"}
-# Ours is set to do as each Apache does, where that is a matter of a setting.
+# Settings that make ours behave like each version of Apache.
 _ALIKE = {"4.9.8": {"useServerSideResetOffset": "false"}, "5.5.0": {}}
 _CONFIGURATION = "getBrokerConfig"
 
@@ -51,13 +51,13 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where commands write their files to."""
+    """The directory for files that commands write."""
     return tmp_path_factory.mktemp("export")
 
 
 @pytest.fixture(scope="module")
 def pairs(directory: Path) -> Iterator[list[Pair]]:
-    """Two of them. Their clients start side by side, so that what is counted within a minute is the same."""
+    """Starts both sides. Their clients start together, so that counts per minute are equal."""
     with contextlib.ExitStack() as stack, ThreadPoolExecutor() as threads:
         started = []
         for version in VERSIONS:
@@ -123,7 +123,7 @@ def test_without_clients_a_command_prints_the_same(
 
 
 def _compare(pairs: list[Pair], tool: Admin, directory: Path, table: Table, step: Step) -> None:
-    """Asks all before it judges any, so that one difference does not make the next."""
+    """Runs all commands before comparing any, so that one difference does not cause another."""
     printed = [(_wait(pair.apache, tool, step, directory), _wait(pair.ours, tool, step, directory)) for pair in pairs]
     failures = []
     for pair, (apache, ours) in zip(pairs, printed, strict=True):
@@ -159,7 +159,7 @@ def _wait(side: Side, tool: Admin, step: Step, directory: Path) -> str:
 
 
 def _judged(pair: Pair, step: Step, apache: str, ours: str) -> str:
-    """What the table says of it; AssertionError if something differs that is not explained."""
+    """Returns the entry of the table. Raises AssertionError for an unexplained difference."""
     if step.arguments[0] == _CONFIGURATION:
         return settings(pair.version, apache, ours)
     difference = explanation(pair.version, step.arguments)

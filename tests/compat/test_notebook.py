@@ -1,4 +1,4 @@
-"""Our clients in a notebook's kernel, whose loop runs all the time."""
+"""Our clients in a notebook kernel, whose event loop is always running."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_clients_work_in_a_notebook_with_and_without_await(kerolox_cluster: Runn
     where = f'namesrv_addr="{kerolox_cluster.namesrv_addr}"'
     cells = [
         _BEGIN,
-        # Without asyncio, and a client that lives from cell to cell.
+        # The blocking client, kept open across cells.
         f'producer = sync.Producer("shop", {where}); producer.start()',
         'producer.send(Message("orders", b"blocking")).status.value',
         f'pull = sync.PullConsumer("readers", topics="orders", consume_from=first, {where}); pull.start()',
@@ -27,7 +27,7 @@ def test_clients_work_in_a_notebook_with_and_without_await(kerolox_cluster: Runn
         f'other = Producer("others", {where}); await other.start()',
         'print((await other.send(Message("orders", b"awaited"))).status.value)',
         "print(next(messages).body)",
-        # The button that stops a cell stops what waits, and nothing else.
+        # Interrupting a cell cancels only its waiting call.
         "interrupt",
         'print("waiting", flush=True); next(messages)',
         'await other.send(Message("orders", b"after the interrupt")); print(next(messages).body)',

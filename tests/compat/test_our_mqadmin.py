@@ -1,4 +1,4 @@
-"""Our mqadmin prints of a cluster what Java's prints of it, command by command, whoever's the cluster is."""
+"""Our mqadmin prints the same as Java's, command by command, for Apache's clusters and ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our mqadmin prints what Java's prints of accounts, where Apache's brokers keep them."""
+"""Account commands of our mqadmin print the same as Java's on Apache's brokers with ACL enabled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KEYS = {"KEROLOX_ACCESS_KEY": ROOT["access_key"], "KEROLOX_SECRET_KEY": ROOT["s
 
 @contextlib.contextmanager
 def _comparing(version: str, table: Table, directory: Path) -> Iterator[tuple[Comparison, Twins]]:
-    """Brokers that keep accounts, and one more to which they may be copied; tools that are let in."""
+    """Brokers with ACL enabled, one more as the target of copies, and tools with credentials."""
     require_java()
     with contextlib.ExitStack() as stack:
         started = [stack.enter_context(kerolox_name_server()) for _ in range(2)]
@@ -59,7 +59,7 @@ def _comparing(version: str, table: Table, directory: Path) -> Iterator[tuple[Co
 
 
 def _warm(version: str, tool: Admin, sides: list[Side]) -> None:
-    """A broker that has just begun may take longer than Java's tool waits; ours is patient."""
+    """Waits for a broker that has just started, which may exceed the timeout of Java's tool."""
     for side in sides:
         for arguments in _FIRST[version]:
             printed = our_mqadmin.run(

@@ -1,4 +1,4 @@
-"""Our mqadmin prints what Java's of 5.5.0 prints, where a command or a flag of it came with 5.x."""
+"""Commands and options introduced with 5.x print the same in our mqadmin and in Java's of 5.5.0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.cli.admin.all import LISTED
+from kerolox.cli.admin.command_table import ALL_COMMANDS
 from tests.apache import servers
 from tests.apache.admin import admin
 from tests.compat.broker_commands import ADDRESS
@@ -42,8 +42,10 @@ def comparison(directory: Path, table: Table) -> Iterator[Comparison]:
 
 def test_every_command_and_flag_of_5x_is_in_the_script() -> None:
     steps = later(TOPIC)
-    commands = {command.name for command in LISTED if command.since is not None}
-    flags = {(command.name, f"-{flag.short}") for command in LISTED for flag in command.flags if flag.since is not None}
+    commands = {command.name for command in ALL_COMMANDS if command.since is not None}
+    flags = {
+        (command.name, f"-{flag.short}") for command in ALL_COMMANDS for flag in command.flags if flag.since is not None
+    }
 
     assert commands - {step.arguments[0] for step in steps} == set()
     assert flags - {(step.arguments[0], word) for step in steps for word in step.arguments} == set()

@@ -12,7 +12,7 @@ from kerolox.client import CompressionType, Decision, Message, Producer, Receive
 from kerolox.client.messages import received
 from kerolox.errors import KeroloxError, RequestCodeNotSupported
 from kerolox.message.ids import RecallHandle, encode_handle
-from kerolox.message.record import decode_all
+from kerolox.message.records.record import decode_all
 from tests.apache import VERSIONS, servers
 from tests.apache.processes import Process, run_java
 from tests.apache.requirements import require_java
@@ -22,7 +22,7 @@ from tests.compat.waiting import until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
-# Two busy cores make a Java broker slow to warm up.
+# Java brokers warm up slowly on two busy cores.
 PATIENT_SECONDS = 20.0
 SETTINGS = {"recallMessageEnable": "true", "transactionCheckInterval": "3000", "timerWheelEnable": "true"}
 
@@ -47,7 +47,7 @@ async def producing(server: Process, **keywords: object) -> AsyncIterator[Produc
 
 
 async def consumed(version: str, server: Process, topic: str, count: int) -> list[str]:
-    """Returns the bodies that Apache's client finds in a topic, in order of their text."""
+    """Returns the bodies that Apache's client consumes from a topic, sorted."""
     group = f"{topic}-readers"
     completed = await asyncio.to_thread(
         run_java, version, "Consume.java", server.address, topic, group, str(count), "60"
@@ -80,7 +80,7 @@ async def test_messages_of_every_kind_are_consumed(apache: tuple[str, Process], 
             await producer.send([Message("kinds", b"batch-%d" % number) for number in range(3)])
             ordered = [await producer.send(Message("kinds", b"ordered-%d" % n), order_by="order-1") for n in range(3)]
             await producer.send(Message("kinds", b"after a second", delay_level=1))
-        # Nobody knows when, and where, the one is stored that was sent oneway.
+        # Time and queue of the oneway message are unknown.
         offsets = [result.queue_offset for result in ordered]
         assert offsets == sorted(set(offsets))
         assert len({result.queue for result in ordered}) == 1
@@ -133,7 +133,7 @@ async def test_timed_messages_are_delivered_or_taken_back(apache: tuple[str, Pro
 
 
 async def _expect_no_timer(version: str, server: Process, producer: Producer) -> None:
-    """A broker that knows no timers has the message delivered; nothing in its answer says so."""
+    """A broker without timers delivers the message at once; its response does not show it."""
     result = await producer.send(Message("timed", b"in an hour", delay_seconds=3600))
     assert result.recall_handle is None
     handle = encode_handle(RecallHandle("timed", "broker-a", "1", result.message_id))

@@ -20,13 +20,13 @@ from tests.apache import VERSIONS
 from tests.apache.requirements import require_java
 from tests.apache.servers import name_server
 from tests.broker.brokers import BrokerFixture, running
-from tests.cli.test_broker import BROKER, configured, started
+from tests.cli.commands.test_broker import BROKER, configured, started
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 async def queues(client: Client, namesrv: str, topic: str) -> QueueData | None:
-    """Returns what a NameServer says of a topic, or None if it has not heard of it."""
+    """Returns the route of a topic at a NameServer, or None if it is unknown."""
     try:
         reply = await client.call(namesrv, GetRouteInfoByTopic(topic=topic))
     except TopicNotFound:
@@ -57,11 +57,11 @@ async def test_a_name_server_of_java_knows_our_broker_as_it_knows_its_own(versio
                     found = await queues(client, namesrv, topic)
                     return found is not None and found.perm == perm
 
-                # All of its topics, when it has started.
+                # A started broker has registered all its topics.
                 assert registration.registered == [namesrv]
                 assert await is_known("TBW102", 7)
 
-                # One that is new, at once; also compressed, and in pieces.
+                # A new topic is registered at once; also compressed, and in parts.
                 topics.put(TopicConfig(topic_name="one", attributes={"message.type": "FIFO"}))
                 await eventually(lambda: is_known("one"))
                 await change(broker, "compressedRegister=true")
@@ -74,14 +74,14 @@ async def test_a_name_server_of_java_knows_our_broker_as_it_knows_its_own(versio
                 for topic in ("one", "two", "BenchmarkTest"):
                     await eventually(lambda topic=topic: is_known(topic))  # type: ignore[misc]
 
-                # It is asked what it has, and it has everything.
+                # The DataVersion is queried and is up to date.
                 async def is_up_to_date() -> bool:
-                    question, body = registration.announcement.version()
+                    question, body = registration.requests.version()
                     return not (await client.call(namesrv, question, body)).fields.changed
 
                 await eventually(is_up_to_date)
 
-                # The order of topics comes with its answer.
+                # The response carries the order topic configuration.
                 await client.call(namesrv, PutKVConfig(namespace="ORDER_TOPIC_CONFIG", key="one", value="broker-a:16"))
                 registration.register_soon()
 
@@ -90,7 +90,7 @@ async def test_a_name_server_of_java_knows_our_broker_as_it_knows_its_own(versio
 
                 await eventually(is_ordered)
 
-            # It has ended.
+            # The broker has stopped.
             async def is_forgotten() -> bool:
                 return await queues(client, namesrv, "one") is None
 
@@ -99,7 +99,7 @@ async def test_a_name_server_of_java_knows_our_broker_as_it_knows_its_own(versio
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_light_heartbeats_go_to_name_servers_that_know_them(version: str, tmp_path: Path) -> None:
-    """A broker that is frozen leaves the route of such a NameServer soon, and is back when it runs again."""
+    """A frozen broker soon leaves the route of such a NameServer, and returns when it resumes."""
     require_java()
     with name_server(version) as java:
         arguments = ("-c", str(configured(tmp_path)), "-n", java.address)
@@ -109,7 +109,7 @@ async def test_light_heartbeats_go_to_name_servers_that_know_them(version: str, 
                 return await queues(client, java.address, "TBW102") is not None
 
             await eventually(is_known)
-            # Longer than it takes to be forgotten when the signs of life that were promised do not come.
+            # Longer than the heartbeat timeout that the broker has registered.
             await asyncio.sleep(20)
             assert await is_known()
 

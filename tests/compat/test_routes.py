@@ -10,7 +10,7 @@ from tests.compat.stage import BROKER_NAMES, CLUSTER, Stage
 from tests.compat.table import Part, Table
 from tests.compat.waiting import eventually
 
-# The first test to run may have to bring the jars from Maven, and starts the stage.
+# The first test may download the jars from Maven, and starts the stage.
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(900)]
 
 _MESSAGES = 32
@@ -45,7 +45,7 @@ def test_apache_clients_exchange_messages(stage: Stage, table: Table, version: s
 
 
 def wait_for_route(stage: Stage, version: str, topic: str) -> None:
-    """Returns when our NameServer leads to that topic on both brokers."""
+    """Waits until our NameServer has a route of the topic with both brokers."""
     addresses = [broker.address for broker in stage.brokers.values()]
 
     def is_complete() -> bool:

@@ -52,7 +52,7 @@ _DRIVER_SECONDS = 900.0
 
 
 def jars(spark: str, delta: str) -> str:
-    """The jars of Delta itself, parted by commas: what else they need, Spark has."""
+    """Returns the comma-separated jars of Delta; Spark has their dependencies."""
     require_java()
     line = ".".join(map(str, line_of(spark)))
     try:

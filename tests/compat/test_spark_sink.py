@@ -14,13 +14,12 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kerolox.admin.sync import AdminClient
-from kerolox.spark.heeding import TimeIgnored
 from kerolox.spark.options import read_options
-from kerolox.spark.schema import columns
-from kerolox.spark.sink import Write, WriteOptions, Written
+from kerolox.spark.read.task import read_task
+from kerolox.spark.schema import topic_schema
+from kerolox.spark.sink import PartitionCommit, TableWrite, WriteOptions
 from kerolox.spark.source import BatchReader, RocketMQ
-from kerolox.spark.tasks import reading_of
-from kerolox.spark.writing import WriteFailed
+from kerolox.spark.write.writer import DeliveryTimeUnsupported, WriteFailed
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
 from tests.compat.waiting import eventually, until_listed
@@ -55,8 +54,8 @@ def _write(address: str, table: Mapping[str, list[Any]], *, scope: str = "test/0
     batch = pa.RecordBatch.from_pydict(dict(table))
     given = WriteOptions.of({"nameServer": address, "batchBytes": "20000", **options}, is_stream=False)
     batches = [batch.slice(first, 500) for first in range(0, batch.num_rows, 500)]
-    written = Write(given, from_arrow_schema(batch.schema)).partition(iter(batches), scope)
-    assert isinstance(written, Written)
+    written = TableWrite(given, from_arrow_schema(batch.schema)).partition(iter(batches), scope)
+    assert isinstance(written, PartitionCommit)
     return written.counts
 
 
@@ -77,7 +76,7 @@ def _read(address: str, topic: str, count: int = 0) -> list[dict[str, Any]]:
 
 def _rows(address: str, topic: str) -> list[dict[str, Any]]:
     options = read_options({"nameServer": address, "subscribe": topic}, is_stream=False)
-    reader = BatchReader(reading_of(options, columns(include_properties=True)))
+    reader = BatchReader(read_task(options, topic_schema(include_properties=True)))
     rows = [row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: (row["brokerName"], row["queueId"], row["queueOffset"]))
 
@@ -165,10 +164,10 @@ def _check_refused(address: str, table: dict[str, list[Any]], topic: str, column
     schema = from_arrow_schema(pa.RecordBatch.from_pydict(table).schema)
     source = RocketMQ({"nameServer": address, "topic": topic})
     for plan in (source.writer, source.streamWriter):
-        with pytest.raises(TimeIgnored, match=expected):
+        with pytest.raises(DeliveryTimeUnsupported, match=expected):
             plan(schema, False)
     # Where rows name their topics, the first that has a time is refused.
-    with pytest.raises(TimeIgnored, match=expected):
+    with pytest.raises(DeliveryTimeUnsupported, match=expected):
         _write(address, {**table, "topic": [topic, topic]})
     assert _read(address, topic) == []
 

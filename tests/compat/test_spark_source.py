@@ -15,13 +15,13 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from kerolox.admin.sync import AdminClient
 from kerolox.client import Message, MessageQueue
 from kerolox.client.sync import Producer
-from kerolox.spark.cluster import Cluster
-from kerolox.spark.connecting import Connect
+from kerolox.spark.cluster.connection import ConnectionOptions
+from kerolox.spark.cluster.metadata import ClusterMetadata
 from kerolox.spark.options import TOOLS_GROUP, read_options
-from kerolox.spark.schema import columns
+from kerolox.spark.read.stream import LimitedStreamReader
+from kerolox.spark.read.task import ReadTask, read_task
+from kerolox.spark.schema import topic_schema
 from kerolox.spark.source import BatchReader
-from kerolox.spark.streams import LimitedStreamReader
-from kerolox.spark.tasks import Reading, reading_of
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
 from tests.compat.waiting import until_listed
@@ -62,11 +62,11 @@ def _message(number: int) -> Message:
     return Message("orders", b"%d" % number, tag=tag, properties={"n": str(number)})
 
 
-def _reading(address: str, *, is_stream: bool = False, **options: str) -> Reading:
+def _reading(address: str, *, is_stream: bool = False, **options: str) -> ReadTask:
     given = {"nameServer": address, "subscribe": "orders", **options}
     if "startingTimestamp" not in options:
         given.setdefault("startingOffsets", "earliest")
-    return reading_of(read_options(given, is_stream=is_stream), columns())
+    return read_task(read_options(given, is_stream=is_stream), topic_schema())
 
 
 def _numbers(reader: Any, partitions: Any) -> list[int]:
@@ -101,7 +101,9 @@ def test_a_group_and_times_say_where_to_begin(namesrv_addr: str) -> None:
     assert len(_batch(namesrv_addr, startingOffsets="latest", startingGroup="shop")) == 10
     far = {"startingTimestamp": "4000000000000", "startingOffsetsByTimestampStrategy": "latest"}
     reader = BatchReader(
-        reading_of(read_options({"nameServer": namesrv_addr, "subscribe": "orders", **far}, is_stream=False), columns())
+        read_task(
+            read_options({"nameServer": namesrv_addr, "subscribe": "orders", **far}, is_stream=False), topic_schema()
+        )
     )
     assert reader.partitions() == []
 
@@ -120,13 +122,13 @@ def test_a_time_means_the_first_message_stored_then_or_later(namesrv_addr: str) 
     assert len(set(times[0].values())) < len(times[0])
     assert max(gaps) > 2
     asked += [asked[0] - 1000, asked[-1] + 1000, *(min(times[0].values()) + more for more in range(2, 2 * max(gaps)))]
-    cluster = Cluster(Connect(name_servers=namesrv_addr), TOOLS_GROUP)
+    cluster = ClusterMetadata(ConnectionOptions(name_servers=namesrv_addr), TOOLS_GROUP)
     cluster.routes(["orders"])
     queues = {queue_id: MessageQueue("broker-a", queue_id, "orders") for queue_id in times}
-    ends = cluster.ends(queues.values()).offsets
+    ends = cluster.max_offsets(queues.values()).offsets
 
     for millis in asked:
-        found = cluster.at(dict.fromkeys(queues.values(), millis), ends).offsets
+        found = cluster.offsets_at(dict.fromkeys(queues.values(), millis), ends).offsets
         for queue_id, queue in queues.items():
             later = [offset for offset, time in times[queue_id].items() if time >= millis]
             assert found[queue] == min(later, default=ends[queue]), millis

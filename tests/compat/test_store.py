@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.message import names
-from kerolox.message.record import decode
+from kerolox.message import property_names
+from kerolox.message.records.record import decode
 from kerolox.message.sysflag import HOSTS_MASK
 from kerolox.runtime.service import Supervisor
 from kerolox.store.store import Store
@@ -142,7 +142,7 @@ async def test_a_store_is_carried_from_java_to_ours_and_back(version: str, tmp_p
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_java_acknowledged_before_it_was_killed_is_found_here(
+async def test_messages_acknowledged_by_a_killed_java_broker_are_found_by_ours(
     version: str, tmp_path: Path, table: Table
 ) -> None:
     require_java()
@@ -170,7 +170,7 @@ async def test_what_java_acknowledged_before_it_was_killed_is_found_here(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_records_with_ipv6_hosts_are_read_here(version: str, tmp_path: Path, table: Table) -> None:
+async def test_records_with_ipv6_hosts_are_read_by_ours(version: str, tmp_path: Path, table: Table) -> None:
     require_java()
     if not has_ipv6():
         unmet("needs IPv6 on the loopback")
@@ -224,7 +224,7 @@ async def test_a_directory_begun_by_ours_is_served_and_extended_by_java(
         here = extend(java.root, TOPIC, "here", COUNT, java.port, has_timers=java.has_timers)
         write_tables(java.root)
         contents = await read_here(java.root, here)
-        skipped = {decode(record).get(names.UNIQ_KEY) for record in contents[TOPIC, 0][:SKIPPED]}
+        skipped = {decode(record).get(property_names.UNIQ_KEY) for record in contents[TOPIC, 0][:SKIPPED]}
         # The offset of its level says that the first of two was delivered before.
         skipped.add(next(one.unique_key for one in here if one.kind == "delayed"))
 

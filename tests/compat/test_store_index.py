@@ -9,8 +9,8 @@ import pytest
 
 from kerolox.runtime.clock import SystemClock
 from kerolox.runtime.files import RealDisk
-from kerolox.store.keys.index_layout import IndexShape
-from kerolox.store.keys.key_index import KeyIndex, tag_key
+from kerolox.store.index.key_index import KeyIndex, tag_key
+from kerolox.store.index.layout import IndexShape
 from tests.apache import SERVER_VERSIONS, VERSIONS
 from tests.apache.processes import run_java
 from tests.golden.record_config import run_broker

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.store.configuration import StoreConfig
+from kerolox.store.config import StoreConfig
 from kerolox.store.reader import Boundary
 from kerolox.store.store import Store
 from tests.apache import VERSIONS

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.broker.system_topics import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from kerolox.broker.tables.system_topics import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from kerolox.message.message import Message
-from kerolox.message.record import decode
+from kerolox.message.records.record import decode
 from kerolox.store.store import Store
 from kerolox.testing import Cluster
 from tests.apache import VERSIONS
@@ -33,7 +33,7 @@ def messages_of(store: Store, topic: str) -> list[Message]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_a_java_producer_commits_is_consumed_and_nothing_else(version: str, tmp_path: Path) -> None:
+async def test_only_transactions_committed_by_a_java_producer_are_consumed(version: str, tmp_path: Path) -> None:
     require_java()
     async with Cluster(tmp_path, settings=SOON) as cluster:
         broker = cluster.brokers[0]

@@ -1,4 +1,4 @@
-"""What two tools print is judged as it should be, and kept; the tables of reasons are of commands in the scripts."""
+"""Outputs of two tools are compared and kept; the reasons refer to commands in the scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_reason_is_of_a_command_in_the_script(name: str) -> None:
     assert [key for key in reasons if not any(f"{title} ".startswith(f"{key} ") for title in titles)] == []
 
 
-def test_what_is_not_explained_is_a_fault() -> None:
+def test_an_unexplained_difference_is_a_failure() -> None:
     reasons = Reasons({"look": Difference("there is a column more", ((" more", ""),))})
 
     assert reasons.judged(("look", "-a"), "rows more", "rows") == "there is a column more"

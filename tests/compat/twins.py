@@ -1,4 +1,4 @@
-"""Two clusters that are alike, one for Java's mqadmin and one for ours: what both print is compared, and kept."""
+"""Two equal clusters, one for Java's mqadmin and one for ours: compares and keeps the output of both."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.compat.sides import Side, attend, make_topics, with_files
 from tests.compat.table import Part, Table
 from tests.compat.waiting import until_listed
 
-# Both texts of each command, as they were printed.
+# Both outputs of each command, unchanged.
 KEPT = Path(__file__).parents[2] / "artefacts" / "compat" / "mqadmin"
-# Whose brokers: ours, and those of Apache.
+# Kinds of brokers: ours and Apache's.
 WHOSE = {"ours": "ours", "4.9.8": f"Apache {SERVER_VERSIONS['4.9.8']}", "5.5.0": "Apache 5.5.0"}
 _PROPERTIES = {"traceTopicEnable": "true", "diskMaxUsedSpaceRatio": "95"}
 _SETTLED_SECONDS = 5.0
@@ -39,12 +39,12 @@ _UNSAFE = re.compile(r"[^\w.=+-]+")
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """Commands that change something are given to one by Java's tool, to the other by ours.
+    """Java's tool runs the commands that change something on one cluster, ours on the other.
 
     Commands that only look are given to the second by both.
     """
 
-    # Whose brokers they are.
+    # The kind of brokers.
     whose: str
     java: Side
     ours: Side
@@ -52,7 +52,7 @@ class Twins:
 
 @contextlib.contextmanager
 def open_twins(kind: str, names: dict[str, str]) -> Iterator[Twins]:
-    """Starts them, each with a NameServer and a client of its own; `names` are filled in too."""
+    """Starts both clusters, each with its own NameServer and client; `names` are substituted in commands too."""
     require_java()
     with contextlib.ExitStack() as stack, ThreadPoolExecutor() as threads:
         started = []
@@ -72,13 +72,13 @@ def open_twins(kind: str, names: dict[str, str]) -> Iterator[Twins]:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Why ours may do something else than Java's."""
+    """Accepted differences between our tool and Java's."""
 
-    # By the beginning of a command: what ours prints differently of the same cluster.
+    # Prefix of a command → difference in our output for the same cluster.
     explained: Mapping[str, Difference] = field(default_factory=dict)
-    # By the command: where both fail, though not for the same reason.
+    # Command → why both fail for different reasons.
     other_codes: Mapping[str, str] = field(default_factory=dict)
-    # By the name of a command: where only Java's tool fails.
+    # Name of a command → why only Java's tool fails.
     only_ours: Mapping[str, str] = field(default_factory=dict)
 
     def explanation(self, arguments: tuple[str, ...]) -> Difference | None:
@@ -91,7 +91,7 @@ class Reasons:
         return None
 
     def judged(self, arguments: tuple[str, ...], java: str, ours: str) -> str:
-        """What the table says of it; AssertionError if something differs that is not explained."""
+        """Returns the entry of the table. Raises AssertionError for an unexplained difference."""
         found = likeness(java, ours)
         difference = self.explanation(arguments)
         if difference is None:
@@ -106,14 +106,14 @@ class Reasons:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Java's tool beside ours; files that commands write lie in `directory`."""
+    """Compares Java's tool with ours; commands write their files to `directory`."""
 
     part: Part
     version: str
     tool: Admin
     directory: Path
     table: Table
-    # What both are told by their environment.
+    # Environment variables of both tools.
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def compare(self, twins: Twins, step: Step, reasons: Reasons) -> None:
@@ -140,7 +140,7 @@ class Comparison:
                         raise
 
     def compare_endless(self, twins: Twins, step: Step, until: str, reasons: Reasons) -> None:
-        """Compares what both print in their first round."""
+        """Compares the first round of output of commands that never end."""
         side = twins.ours
         with self.table.row(self.part, titled(step), twins.whose) as row, ThreadPoolExecutor() as threads:
             asked = threads.submit(side.endless, step, until)
@@ -157,7 +157,7 @@ class Comparison:
         deadline = time.monotonic() + _LINE_SECONDS
         while True:
             printed = side.run(self.tool, step, self.directory)
-            # A machine that has just begun may take longer than Java's tool waits.
+            # A JVM that has just started may be slower than the timeout of Java's tool.
             is_late = step.reads and "RemotingTimeoutException" in printed
             if not is_late and (step.until is None or re.search(step.until, side.normalised(printed), re.MULTILINE)):
                 return printed
@@ -166,7 +166,7 @@ class Comparison:
 
 
 def keep(version: str, whose: str, step: Step, java: str, ours: str, *, times: int = 1) -> None:
-    """Lays both texts down for people. What is given a second time, later on, has a folder of its own."""
+    """Writes both outputs to files for readers. A repeated command gets a separate directory."""
     name = _UNSAFE.sub("_", titled(step).removeprefix("mqadmin ")) + (f"_{times}" if times > 1 else "")
     folder = KEPT / version / _UNSAFE.sub("_", whose) / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -175,5 +175,5 @@ def keep(version: str, whose: str, step: Step, java: str, ours: str, *, times: i
 
 
 def titled(step: Step) -> str:
-    """What the table calls it: what differs from broker to broker in capitals."""
+    """Returns the title in the table; values that differ between brokers are in capitals."""
     return re.sub(r"{(\w+)}", lambda name: name[1].upper(), step.title)

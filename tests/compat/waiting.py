@@ -1,4 +1,4 @@
-"""Waits for what another process will do: asks again until the deadline, and says how long it took."""
+"""Polls for an effect of another process until a deadline, and returns the time it took."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LISTED_SECONDS = 90.0
 
 
 def eventually(question: Callable[[], bool], timeout_seconds: float, what: str) -> float:
-    """Returns after how many seconds `question` first answered yes; fails at the deadline."""
+    """Returns after how many seconds `question` was first true; fails at the deadline."""
     started = time.monotonic()
     while not question():
         waited = time.monotonic() - started
@@ -25,7 +25,7 @@ def eventually(question: Callable[[], bool], timeout_seconds: float, what: str) 
 
 
 async def until_listed(namesrv_addr: str, *names: str) -> None:
-    """Returns when a NameServer has heard of brokers that make topics: of any, or of all with these names.
+    """Returns when brokers that auto-create topics are registered: any, or all with these names.
 
     On a busy machine the first registration of one that has begun to serve may be lost, and the next comes later.
     """

@@ -1,4 +1,4 @@
-"""`make chaos`: runs the long proofs of the store, and writes what came of them to docs/reference/durability.md.
+"""`make chaos`: runs the long durability tests, and writes their results to docs/reference/durability.md.
 
 What a proof has shown is kept in artefacts/chaos until it is run again, so that arguments may choose some by their
 names (`make chaos ARGS="model lives"`). What a proof sets can be set otherwise from outside
@@ -22,21 +22,21 @@ PAGE = ROOT / "docs" / "reference" / "durability.md"
 FOUND = ROOT / "artefacts" / "chaos"
 
 _INTRODUCTION = """\
-# What survives
+# Durability
 
-Written by `make chaos`, which stops, starves and damages stores and opens them again. After each stop every message
-that had been promised is read back, and `kerolox store check` must find the store whole. _Promised_ is under SYNC_FLUSH
-what a sender was told is stored; under ASYNC_FLUSH the same, but a power cut may take what was not yet synced (as
-Apache's does), and then only whether the rest is whole is proved.
+Written by `make chaos`, which stops stores, fails their system calls, fills their disks, damages their files, and
+opens them again. After each stop every acknowledged (_promised_) message is read back, and `kerolox store check` must
+report no damage. Under SYNC_FLUSH, acknowledged messages survive power cuts. Under ASYNC_FLUSH a power cut may lose
+messages that were not flushed yet (as with Apache's broker); then the test only proves that the rest is intact.
 
-Power cuts are simulated: a disk in memory drops, tears and reorders what was not synced. Processes are real ones, on a
-real disk, stopped by `strace` at a system call or by SIGKILL at any moment. Where brokers fail under load, what the
-producer was told is stored is read back, none of its sends may fail, and those that it had to repeat may come twice.
-Where Spark is killed while it reads, its table has to be what was sent: no row is missing, and none is there twice.
-Each command stands next to what it showed; `make test` runs a small part of each.
+Power cuts are simulated: a disk in memory drops, tears and reorders unsynced writes. The other tests stop real
+processes on a real disk, with `strace` at a system call or with SIGKILL at a random time. In the tests with failing
+brokers under load, every message acknowledged to the producer is read back, no send may fail, and sends that the
+producer retried may be delivered twice. In the tests that kill Spark while it reads, the table must equal the messages
+sent: no row is missing or duplicated. Each row has the command that runs it; `make test` runs a small part of each.
 
 """
-# So much of what a proof that failed has printed.
+# Characters shown of the output of a failed proof.
 _SHOWN_MAX = 10_000
 _HEADINGS = ("proof", "runs", "messages promised", "lost", "seconds", "command")
 
@@ -50,7 +50,7 @@ class Proof:
     tests: str
     settings: dict[str, str] = field(default_factory=dict)
     needs: str | None = None
-    # What a proof that holds says of losses.
+    # The "lost" column if the proof holds.
     lost: str = "0"
 
     @property
@@ -85,6 +85,13 @@ PROOFS = (
         lost="what was hit; a flipped queue id or offset may take one more, since no checksum covers it",
     ),
     Proof(
+        "derived",
+        "queues, index, timer files, checkpoint or topics.json garbled, cut, swapped or removed, after stops and kills",
+        "tests/store/test_derived_damage.py",
+        {"KEROLOX_DERIVED_DAMAGES": "5000"},
+        lost="0; a topics.json that cannot be read is refused",
+    ),
+    Proof(
         "killed-at-calls",
         "process killed at each system call that changes a file",
         "tests/crash/test_processes.py -k killed_at_a_call",
@@ -105,10 +112,23 @@ PROOFS = (
         {"KEROLOX_CRASH_LIVES": "200"},
     ),
     Proof(
+        "clocks",
+        "a broker whose clock jumps by a minute, an hour, a day or ten years, both ways, killed or stopped in between: "
+        "timer messages",
+        "tests/crash/test_clocks.py",
+        {"KEROLOX_CLOCK_LIVES": "200"},
+    ),
+    Proof(
         "failover",
         "two brokers and two NameServers under load: one broker stopped, one killed, all started anew in turn",
         "tests/client/test_failover.py",
         {"KEROLOX_FAILOVER_ROUNDS": "5"},
+    ),
+    Proof(
+        "pop",
+        "a broker killed under load while a group pops and acknowledges",
+        "tests/crash/test_pop.py",
+        {"KEROLOX_POP_KILLS": "30"},
     ),
     Proof(
         "spark",
@@ -143,7 +163,10 @@ def _row(proof: Proof, notes: list[dict[str, int]], seconds: float, *, is_held: 
     runs = sum(note["runs"] for note in notes)
     promised = sum(note.get("promised", 0) for note in notes)
     duplicates = sum(note.get("duplicates", 0) for note in notes)
+    deliveries = sum(note.get("deliveries", 0) for note in notes)
     lost = f"{proof.lost}{f'; {duplicates:,} came twice' if duplicates else ''}" if is_held else "FAILED"
+    if is_held and deliveries:
+        lost += f"; {deliveries / promised:.4f} deliveries per message"
     return proof.what, f"{runs:,}", f"{promised:,}", lost, f"{seconds:.0f}", f"`{proof.command}`"
 
 
@@ -161,20 +184,20 @@ def main(names: list[str]) -> int:
         return 2
     is_held = True
     FOUND.mkdir(parents=True, exist_ok=True)
-    # As many at once as there are cores, for each keeps one busy.
+    # One at a time per core: each proof keeps a core busy.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for proof in chosen:
             print(f"{proof.name}: {proof.command}", flush=True)
         for proof, (row, held) in zip(chosen, pool.map(prove, chosen), strict=True):
             is_held &= held
-            # After each of them, for the last may take an hour.
+            # Written after each proof, since the last one may take an hour.
             (FOUND / proof.name).write_text(json.dumps(row))
             PAGE.write_text(page([_known(proof) for proof in PROOFS]))
     return 0 if is_held else 1
 
 
 def _known(proof: Proof) -> Row:
-    """What came of a proof when it was last run."""
+    """The row of the last run of a proof."""
     found = FOUND / proof.name
     if found.exists():
         return tuple(json.loads(found.read_text()))

@@ -1,4 +1,4 @@
-"""A broker killed again and again under load, and what it stored held against what it acknowledged."""
+"""Kills a broker repeatedly under load, and compares its store with the acknowledged messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError
 from kerolox.message.message import Message
-from kerolox.message.record import decode_all
+from kerolox.message.records.record import decode_all
 from kerolox.remoting.client import Client
 from kerolox.wire.headers.messages import SendMessageV2
 from tests.apache.processes import Process
@@ -20,7 +20,7 @@ from tests.broker.brokers import pulling, sending
 
 KILLS = 25
 QUEUES = 8
-# So many messages are acknowledged in a life before it may end, wherever in the next moments that is.
+# Messages acknowledged per run before the kill, which follows at a random time.
 _ACKNOWLEDGED_MIN = 40
 _LIFE_SECONDS_MAX = 0.2
 _PROGRESS_SECONDS = 30.0
@@ -29,7 +29,7 @@ _BODY = re.compile(rb"(\d+) (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What a producer was told: its message `number` of a queue lies at that offset."""
+    """The acknowledgement of message `number` of a queue: its offset."""
 
     queue_id: int
     number: int
@@ -41,17 +41,19 @@ def body_of(queue_id: int, number: int) -> bytes:
 
 
 def first_of(topic: str, queue_id: int = 0) -> SendMessageV2:
-    """A request that makes the topic with its queues, if it is the first."""
+    """A send that auto-creates the topic with QUEUES queues."""
     request = sending(topic, queue_id)
     request.default_topic_queue_nums = QUEUES
     return request
 
 
-def kill_repeatedly(start: Callable[[], AbstractContextManager[Process]], count_acknowledged: Callable[[], int]) -> int:
-    """Lives `KILLS` lives of a broker, each ended under load. Returns how many messages were acknowledged."""
+def kill_repeatedly(
+    start: Callable[[], AbstractContextManager[Process]], count_acknowledged: Callable[[], int], kills: int = KILLS
+) -> int:
+    """Starts a broker and kills it under load, `kills` times. Returns how many messages were acknowledged."""
     chance = random.Random()
     acknowledged = count_acknowledged()
-    for _ in range(KILLS):
+    for _ in range(kills):
         with start() as broker:
             _wait_for_progress(count_acknowledged, acknowledged + _ACKNOWLEDGED_MIN, broker)
             time.sleep(chance.uniform(0, _LIFE_SECONDS_MAX))
@@ -80,7 +82,7 @@ async def pull(client: Client, address: str, topic: str, queue_id: int, queue_of
 
 
 async def stored(address: str, topic: str, queue_id: int) -> list[Message]:
-    """Returns all that a broker serves of a queue."""
+    """Returns all messages of a queue."""
     found: list[Message] = []
     async with Client() as client:
         while True:
@@ -91,7 +93,7 @@ async def stored(address: str, topic: str, queue_id: int) -> list[Message]:
 
 
 async def check(address: str, topic: str, acknowledged: list[Acknowledged]) -> int:
-    """Holds the queues against what was acknowledged. Returns how many messages were stored more than once.
+    """Compares the queues with the acknowledgements. Returns the number of duplicates.
 
     A producer that was not answered sends again, so a message may be there twice; what was sent later comes later.
     """

@@ -1,4 +1,4 @@
-"""Lives of a writing process: how it is run, how it ends, and what must be there afterwards."""
+"""Runs a writer process, and checks the store that it leaves behind."""
 
 import asyncio
 import os
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kerolox.message.record import decode
-from kerolox.store.checking.check import check
-from kerolox.store.checking.sizes import found_settings
-from kerolox.store.configuration import FlushDiskType
+from kerolox.message.records.record import decode
+from kerolox.store.check.check import check
+from kerolox.store.check.file_sizes import detect_settings
+from kerolox.store.config import FlushDiskType
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
-from tests.crash.writer import body_of, configuration, place_of
+from tests.crash.writer import body_of, configuration, queue_of
 
 ROOT = Path(__file__).parents[2]
 STRACE = shutil.which("strace")
@@ -27,7 +27,7 @@ _TIMEOUT_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class StoredMessage:
     number: int
     topic: str
     queue_id: int
@@ -42,10 +42,10 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
 
-def live(
+def run_writer(
     directory: Path, flush: FlushDiskType, *options: str, count: int = 24
-) -> tuple[subprocess.CompletedProcess[str], list[Promise]]:
-    """Runs a writer, under strace if there are options for it, and returns how it ended and what it promised."""
+) -> tuple[subprocess.CompletedProcess[str], list[StoredMessage]]:
+    """Runs a writer, under strace if it gets options; returns how it ended and which messages it reported as stored."""
     arguments = command(directory, flush, 0, count)
     if options:
         assert STRACE is not None
@@ -53,23 +53,23 @@ def live(
     ended = subprocess.run(
         arguments, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False, cwd=ROOT, env=environment()
     )
-    return ended, promises(ended.stdout)
+    return ended, parse_output(ended.stdout)
 
 
-def promises(output: str) -> list[Promise]:
-    """Returns what whole lines promise; the last may have been cut off."""
+def parse_output(output: str) -> list[StoredMessage]:
+    """Returns the messages that complete lines report; the last line may be cut off."""
     made = []
     for line in output.splitlines(keepends=True):
         words = line.split()
         if len(words) == 4 and line.endswith("\n"):
-            made.append(Promise(int(words[0]), words[1], int(words[2]), int(words[3])))
+            made.append(StoredMessage(int(words[0]), words[1], int(words[2]), int(words[3])))
     return made
 
 
 def calls(directory: Path, flush: FlushDiskType, trace: Path) -> dict[str, list[int]]:
-    """Returns the calls of each kind that have to do with the store, by their number in their thread."""
+    """Returns for each system call on store files its ordinal in its thread, which strace needs to inject faults."""
     options = ("-y", "-s", "0", "-e", f"trace={','.join(SYSCALLS)}", "-o", str(trace))
-    ended, _ = live(directory, flush, *options)
+    ended, _ = run_writer(directory, flush, *options)
     assert ended.returncode == 0, ended.stderr
     counts: Counter[tuple[str, str]] = Counter()
     found: dict[str, set[int]] = {name: set() for name in SYSCALLS}
@@ -79,34 +79,34 @@ def calls(directory: Path, flush: FlushDiskType, trace: Path) -> dict[str, list[
         if name not in found:
             continue
         counts[thread, name] += 1
-        # Of what the kernel is given to do nothing is shown, and it is given nothing else.
+        # strace shows no path for io_submit; only the store uses it.
         is_own = str(directory) in rest or name == "io_submit"
-        # What other threads open comes early in their lives, when the first is not yet done with its own imports.
+        # Other threads open files while the main thread still imports modules, so their ordinals are not stable.
         if is_own and (name != "openat" or thread == main_thread):
             found[name].add(counts[thread, name])
     return {name: sorted(numbers) for name, numbers in found.items()}
 
 
-def lost(directory: Path, flush: FlushDiskType, made: Iterable[Promise]) -> list[str]:
-    """Opens the store, reads each message that was promised, closes and checks it; returns what was wrong."""
-    return asyncio.run(_lost(directory, flush, list(made)))
+def find_problems(directory: Path, flush: FlushDiskType, made: Iterable[StoredMessage]) -> list[str]:
+    """Recovers the store, reads each reported message, closes and checks the store; returns the problems."""
+    return asyncio.run(_find_problems(directory, flush, list(made)))
 
 
-async def _lost(directory: Path, flush: FlushDiskType, made: list[Promise]) -> list[str]:
+async def _find_problems(directory: Path, flush: FlushDiskType, made: list[StoredMessage]) -> list[str]:
     store = Store(configuration(directory, flush))
     recovered = store.recover()
     wrong = [f"damage: {damage}" for damage in recovered.damages]
-    for promise in made:
-        got = store.reader.get(promise.topic, promise.queue_id, promise.queue_offset, count_max=1)
-        if got.status is not GetStatus.FOUND or decode(got.records[0], check_crc=True).body != body_of(promise.number):
-            wrong.append(f"lost: {promise}")
-        elif place_of(promise.number) != (promise.topic, promise.queue_id):
-            wrong.append(f"elsewhere: {promise}")
-        elif len(store.reader.find(promise.topic, b"k%d" % promise.number)) != 1:
-            wrong.append(f"not found by its key: {promise}")
+    for message in made:
+        got = store.reader.get(message.topic, message.queue_id, message.queue_offset, count_max=1)
+        if got.status is not GetStatus.FOUND or decode(got.records[0], check_crc=True).body != body_of(message.number):
+            wrong.append(f"lost: {message}")
+        elif queue_of(message.number) != (message.topic, message.queue_id):
+            wrong.append(f"in another queue: {message}")
+        elif len(store.reader.find(message.topic, b"k%d" % message.number)) != 1:
+            wrong.append(f"not found by its key: {message}")
     await store.close()
-    report = check(found_settings(directory))
+    report = check(detect_settings(directory))
     wrong += [f"check: {complaint}" for complaint in report.complaints + report.notes]
     if not report.is_clean:
-        wrong.append("check: it was not stopped cleanly")
+        wrong.append("check: the store was not closed cleanly")
     return wrong

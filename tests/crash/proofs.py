@@ -1,12 +1,12 @@
-"""Tells `make chaos` what a test has proved, when it asks."""
+"""Records the results of tests for `make chaos`."""
 
 import json
 import os
 from pathlib import Path
 
 
-def noted(what: str, **counts: int) -> None:
-    """Notes how much was tried; what the table says of it stands in `tests.crash.chaos`."""
+def record_proof(what: str, **counts: int) -> None:
+    """Appends counts to the file KEROLOX_PROOFS, if set; `tests.crash.chaos` makes its table from them."""
     target = os.environ.get("KEROLOX_PROOFS")
     if target:
         with Path(target).open("a") as file:

@@ -1,4 +1,4 @@
-"""A broker killed under load keeps what it has acknowledged, in order, and those who use it go on by themselves."""
+"""A broker killed under load keeps acknowledged messages in order, and its clients recover by themselves."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def _send(client: Client, address: str, queue_id: int, number: int) -> Sen
 
 
 async def _insist(call: Callable[P, Awaitable[T]], *arguments: P.args, **names: P.kwargs) -> T:
-    """What the call returns, as soon as there is a broker that answers it."""
+    """Retries the call until a broker responds."""
     while True:
         try:
             return await call(*arguments, **names)

@@ -1,4 +1,4 @@
-"""Real processes on a real disk: killed at a system call, refused by the system, killed at any moment."""
+"""Real processes on a real disk: killed at a system call, with failing system calls, killed at random."""
 
 import itertools
 import os
@@ -11,21 +11,32 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.store.checking.check import check
-from kerolox.store.configuration import FlushDiskType
-from tests.crash.lives import ERRORS, STRACE, SYSCALLS, Promise, calls, command, environment, live, lost, promises
-from tests.crash.proofs import noted
+from kerolox.store.check.check import check
+from kerolox.store.config import FlushDiskType
+from tests.crash.lives import (
+    ERRORS,
+    STRACE,
+    SYSCALLS,
+    StoredMessage,
+    calls,
+    command,
+    environment,
+    find_problems,
+    parse_output,
+    run_writer,
+)
+from tests.crash.proofs import record_proof
 from tests.crash.writer import configuration
 
-# Of the calls of each kind so many are tried, spread over the life of a process, 0 for all; and so many lives end
-# at any moment. `make chaos` asks for more.
+# Number of system calls of each kind that are tried, spread over the run (0: all), and number of random kills.
+# `make chaos` sets more.
 CALLS = int(os.environ.get("KEROLOX_CRASH_CALLS", "1"))
 LIVES = int(os.environ.get("KEROLOX_CRASH_LIVES", "2"))
-# How often a store is checked while it is written.
+# Number of checks of a store while it is written.
 CHECKS = 10
-# `make test` has time for these only.
+# The subset that `make test` runs.
 NAMES = SYSCALLS if CALLS != 1 else ("pwrite64", "fdatasync", "io_submit", "fallocate")
-# Among them one that must refuse: from the third write on, when most messages are still to come, none succeeds.
+# One of them must refuse messages: all writes from the third on fail, before most messages are sent.
 FAILURES = (("pwrite64", "ENOSPC", "+"), ("fdatasync", "EIO", ""), ("fallocate", "EMFILE", "+"))
 
 pytestmark = pytest.mark.timeout(0)
@@ -43,13 +54,13 @@ def chosen(numbers: list[int]) -> list[int]:
 
 def injected(
     directory: Path, flush: FlushDiskType, name: str, what: str
-) -> tuple["subprocess.CompletedProcess[str]", list[Promise]]:
-    return live(directory, flush, "-e", f"trace={name}", "-e", f"inject={name}:{what}", "-o", os.devnull)
+) -> tuple["subprocess.CompletedProcess[str]", list[StoredMessage]]:
+    return run_writer(directory, flush, "-e", f"trace={name}", "-e", f"inject={name}:{what}", "-o", os.devnull)
 
 
 @needs_strace
 @pytest.mark.parametrize("flush", FlushDiskType)
-def test_a_process_killed_at_a_call_loses_nothing_it_promised(flush: FlushDiskType, tmp_path: Path) -> None:
+def test_a_process_killed_at_a_call_loses_no_acknowledged_message(flush: FlushDiskType, tmp_path: Path) -> None:
     runs = promised = killed = 0
     counted = calls(tmp_path / "counted", flush, tmp_path / "trace")
     for name in NAMES:
@@ -58,27 +69,27 @@ def test_a_process_killed_at_a_call_loses_nothing_it_promised(flush: FlushDiskTy
 
             ended, made = injected(directory, flush, name, f"signal=KILL:when={number}")
 
-            # In another life a thread may have fewer calls.
+            # A thread may make fewer calls in another run.
             assert ended.returncode in (0, -signal.SIGKILL, 128 + signal.SIGKILL), ended.stderr
-            assert lost(directory, flush, made) == [], (name, number)
+            assert find_problems(directory, flush, made) == [], (name, number)
             runs += 1
             promised += len(made)
             killed += ended.returncode != 0
     assert killed > 0
-    noted(f"killed at a call, {flush.value}", runs=runs, promised=promised, killed=killed)
+    record_proof(f"killed at a call, {flush.value}", runs=runs, promised=promised, killed=killed)
 
 
 def failures() -> Iterator[tuple[str, str, str]]:
-    """Each call with each error, once and from then on for good."""
+    """Yields each call with each error, injected once and permanently."""
     for name, error, forever in itertools.product(NAMES, ERRORS, ("", "+")):
-        # Without openat not even the interpreter could go on.
+        # Without openat the interpreter itself could not continue.
         if (name, forever) != ("openat", "+"):
             yield name, error, forever
 
 
 @needs_strace
 @pytest.mark.parametrize("flush", FlushDiskType)
-def test_a_process_whose_calls_fail_loses_nothing_it_promised(flush: FlushDiskType, tmp_path: Path) -> None:
+def test_a_process_whose_calls_fail_loses_no_acknowledged_message(flush: FlushDiskType, tmp_path: Path) -> None:
     runs = promised = refused = 0
     counted = calls(tmp_path / "counted", flush, tmp_path / "trace")
     for name, error, forever in FAILURES if CALLS == 1 else failures():
@@ -88,38 +99,38 @@ def test_a_process_whose_calls_fail_loses_nothing_it_promised(flush: FlushDiskTy
             ended, made = injected(directory, flush, name, f"error={error}:when={number}{forever}")
 
             assert ended.returncode == 0, (directory, ended.stderr)
-            assert lost(directory, flush, made) == [], directory
+            assert find_problems(directory, flush, made) == [], directory
             runs += 1
             promised += len(made)
             refused += len(made) < 24
     assert refused > 0
-    noted(f"failing calls, {flush.value}", runs=runs, promised=promised, refused=refused)
+    record_proof(f"failing calls, {flush.value}", runs=runs, promised=promised, refused=refused)
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)
-def test_a_process_killed_at_any_moment_loses_nothing_in_all_its_lives(flush: FlushDiskType, tmp_path: Path) -> None:
+def test_a_process_killed_at_any_moment_loses_no_acknowledged_message(flush: FlushDiskType, tmp_path: Path) -> None:
     chance = random.Random(LIVES)
-    everything: list[Promise] = []
+    everything: list[StoredMessage] = []
     for life in range(LIVES):
         first = life * 1_000_000
         with subprocess.Popen(
             command(tmp_path / "store", flush, first, 0), stdout=subprocess.PIPE, env=environment()
         ) as process:
-            # The first line says that the store is open.
+            # The first line reports that the store is open.
             output = _read_until(process, lines=chance.randrange(2, 400))
-            # Now it is at work; the next call, whatever it is, may be its last.
+            # The writer is running; kill it at a random point.
             select.select([], [], [], chance.random() * 0.02)
             process.kill()
             assert process.stdout is not None
             output += process.stdout.read()
             process.wait()
-        made = promises(output.decode())
+        made = parse_output(output.decode())
         assert made
 
-        assert lost(tmp_path / "store", flush, made) == [], life
+        assert find_problems(tmp_path / "store", flush, made) == [], life
         everything += made
-    assert lost(tmp_path / "store", flush, everything) == []
-    noted(f"killed at any moment, {flush.value}", runs=LIVES, promised=len(everything))
+    assert find_problems(tmp_path / "store", flush, everything) == []
+    record_proof(f"killed at any moment, {flush.value}", runs=LIVES, promised=len(everything))
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)
@@ -137,7 +148,7 @@ def test_a_store_can_be_checked_while_it_is_written(flush: FlushDiskType, tmp_pa
             assert report.records >= max(seen, 20)
             seen = report.records
         process.kill()
-    noted(f"checked meanwhile, {flush.value}", runs=CHECKS, promised=seen)
+    record_proof(f"checked meanwhile, {flush.value}", runs=CHECKS, promised=seen)
 
 
 def _read_until(process: "subprocess.Popen[bytes]", lines: int) -> bytes:

@@ -1,8 +1,8 @@
-"""Writes messages to a real store, and says on its output which of them are stored; it may be killed at any moment.
+"""Writes messages to a real store, and reports on stdout which are stored; tests kill it at any moment.
 
     python -m tests.crash.writer DIRECTORY FLUSH FIRST COUNT
 
-A line for each message that was promised: its number, then topic, queue id and queue offset. A COUNT of 0 has no end.
+One line for each stored message: its number, then topic, queue id and queue offset. A COUNT of 0 has no end.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from pathlib import Path
 
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
-from kerolox.message.record import encode
+from kerolox.message.records.record import encode
 from kerolox.runtime.service import Supervisor
-from kerolox.store.configuration import FlushDiskType, StoreConfig
+from kerolox.store.config import FlushDiskType, StoreConfig
 from kerolox.store.errors import StoreError
-from kerolox.store.log.commit_log import Draft
+from kerolox.store.log.commit_log import Append
 from kerolox.store.store import Store
 
 TOPICS = ("orders", "bills")
@@ -28,7 +28,7 @@ REFUSALS_MAX = 20
 
 
 def configuration(directory: Path, flush: FlushDiskType) -> StoreConfig:
-    """Small files, so that all of them come to their end often."""
+    """Small files, so that files are rolled often."""
     return StoreConfig(
         store_path_root_dir=directory,
         mapped_file_size_commit_log=16 * 1024,
@@ -42,11 +42,11 @@ def configuration(directory: Path, flush: FlushDiskType) -> StoreConfig:
 
 
 def body_of(number: int) -> bytes:
-    """What message `number` holds, which its reader knows, too."""
+    """The body of message `number`, which the reader can compute as well."""
     return b"%d:" % number + b"x" * random.Random(number).randrange(2000)
 
 
-def place_of(number: int) -> tuple[str, int]:
+def queue_of(number: int) -> tuple[str, int]:
     return TOPICS[number % len(TOPICS)], number // len(TOPICS) % QUEUES
 
 
@@ -70,11 +70,11 @@ async def write(directory: Path, flush: FlushDiskType, first: int, count: int) -
 
 
 async def put(store: Store, number: int) -> bytes:
-    """Returns the line that promises a message; none if it is stored, but not as durably as was asked for."""
-    topic, queue_id = place_of(number)
+    """Returns the line that reports a message as stored; empty if it is stored but not durably."""
+    topic, queue_id = queue_of(number)
     properties = to_bytes({"KEYS": f"k{number}", "TAGS": "red"})
     record = encode(Message(topic, body_of(number), properties, queue_id))
-    appended, is_durable = await store.put(Draft(topic, queue_id, record))
+    appended, is_durable = await store.put(Append(topic, queue_id, record))
     return b"%d %s %d %d\n" % (number, topic.encode(), queue_id, appended.queue_offset) if is_durable else b""
 
 

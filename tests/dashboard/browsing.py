@@ -1,4 +1,4 @@
-"""A dashboard on a real socket, and someone who uses it as a browser does: with cookies, and with forms' tokens."""
+"""A dashboard on a real socket, and a visitor that handles cookies and form tokens like a browser."""
 
 import re
 from collections.abc import AsyncIterator
@@ -24,24 +24,24 @@ class Visitor:
         self.token = ""
 
     async def get(self, path: str, status: int = 200, **query: Any) -> str:
-        """Returns the page; its forms' token is kept."""
-        answer = await self.client.get(path, params=query or None)
-        assert answer.status_code == status, answer.text
-        if found := _TOKEN.search(answer.text):
+        """Returns the HTML of a page, and remembers the token of its forms."""
+        response = await self.client.get(path, params=query or None)
+        assert response.status_code == status, response.text
+        if found := _TOKEN.search(response.text):
             self.token = found[1]
-        return answer.text
+        return response.text
 
     async def see(self, path: str, status: int = 200, **query: Any) -> str:
-        """Returns what of the page can be read."""
+        """Returns the visible text of a page."""
         return read(await self.get(path, status, **query))
 
     async def post(self, path: str, status: int = 303, **fields: Any) -> httpx.Response:
-        answer = await self.client.post(path, data={"token": self.token, **fields})
-        assert answer.status_code == status, answer.text
-        return answer
+        response = await self.client.post(path, data={"token": self.token, **fields})
+        assert response.status_code == status, response.text
+        return response
 
     async def do(self, path: str, **fields: Any) -> str:
-        """Sends a form, follows to where it leads, and returns what can be read there."""
+        """Submits a form, follows the redirect, and returns the visible text of that page."""
         return await self.see((await self.post(path, **fields)).headers["location"])
 
 
@@ -52,8 +52,9 @@ def read(text: str) -> str:
 @asynccontextmanager
 async def visiting(options: DashboardOptions, tmp_path: Path) -> AsyncIterator[Visitor]:
     folder = options.pipelines_folder or tmp_path / "pipelines"
-    # Brokers on a loaded machine take their time.
-    dashboard = Dashboard(replace(options, port=0, pipelines_folder=folder, timeout_seconds=30))
+    # Generous timeouts for loaded machines.
+    limits = {"timeout_seconds": 30, "members_timeout_seconds": 30}
+    dashboard = Dashboard(replace(options, port=0, pipelines_folder=folder, **limits))
     async with (
         Supervisor(dashboard),
         httpx.AsyncClient(base_url=dashboard.url, timeout=60, trust_env=False) as client,

@@ -1,4 +1,4 @@
-"""A real Chromium that notes what its console says, what it could not load and what an accessibility checker finds."""
+"""A real Chromium; records console errors and failed requests, and checks layout and accessibility."""
 
 import os
 import shutil
@@ -12,11 +12,11 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Response, async_
 from tests.apache.requirements import unmet
 
 ARTEFACTS = Path(__file__).parents[2] / "artefacts" / "dashboard"
-WIDTHS = {"phone": (360, 740), "desk": (1440, 900)}
-_NARROW_DESK = 1200
-# A loaded machine takes its time.
+WIDTHS = {"phone": (360, 740), "desktop": (1440, 900)}
+_NARROW_DESKTOP = 1200
+# Generous, for loaded machines.
 MILLIS_MAX = 60_000
-# What can be pressed, or is read in a list, and lies beyond an edge where it is cut off.
+# Finds buttons and table cells that are cut off at an edge.
 _CUT_OFF = """() => {
   const isCut = it => {
     const inner = it.getBoundingClientRect();
@@ -32,7 +32,7 @@ _CUT_OFF = """() => {
 }"""
 _RULES = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]},
-    # What passes need not be told, which takes long on a page of many rows.
+    # Passed rules are not reported: that takes long on a page with many rows.
     "resultTypes": ["violations"],
 }
 
@@ -46,7 +46,7 @@ async def chromium() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=path,
-            # Root has no sandbox, and a container little shared memory.
+            # The sandbox does not work as root, and containers have little shared memory.
             args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
             timeout=MILLIS_MAX,
         )
@@ -63,33 +63,33 @@ class Window:
         self.page = page
         self._url = url
         self._width = width
-        self.complaints: list[str] = []
-        page.on("console", self._heard)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("response", self._answered)
+        self.errors: list[str] = []
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("response", self._on_response)
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.errors.append(message.text)
 
-    def _answered(self, response: Response) -> None:
+    def _on_response(self, response: Response) -> None:
         if response.status >= 400:
-            self.complaints.append(f"{response.status} {response.url}")
+            self.errors.append(f"{response.status} {response.url}")
 
     async def open(self, path: str) -> None:
         await self.page.goto(self._url + path)
 
     async def check(self, name: str) -> None:
-        """Keeps a picture, and asserts that nothing complains, sticks out at the side, or is hard to use or to see."""
+        """Saves a screenshot, and asserts that the page has no errors, no overflow and no accessibility violations."""
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         await self.page.screenshot(path=ARTEFACTS / f"{name}-{self._width}.png", full_page=True)
-        assert self.complaints == []
+        assert self.errors == []
         wide = await self.page.evaluate("[document.scrollingElement.scrollWidth, window.innerWidth]")
         assert wide[0] <= wide[1], f"{name} is {wide[0]} wide on a screen of {wide[1]}"
         assert await self.page.evaluate(_CUT_OFF) == []
-        if self._width == "desk":
-            await self.page.set_viewport_size({"width": _NARROW_DESK, "height": WIDTHS["desk"][1]})
-            assert await self.page.evaluate(_CUT_OFF) == [], f"{name} on a narrow desk"
+        if self._width == "desktop":
+            await self.page.set_viewport_size({"width": _NARROW_DESKTOP, "height": WIDTHS["desktop"][1]})
+            assert await self.page.evaluate(_CUT_OFF) == [], f"{name} on a narrow desktop"
         found = await Axe().run(self.page, options=_RULES)
         violations = found.response["violations"]
         assert violations == [], [

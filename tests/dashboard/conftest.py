@@ -1,4 +1,4 @@
-"""A cluster, and a visitor of its dashboard."""
+"""A cluster and a visitor of its dashboard."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

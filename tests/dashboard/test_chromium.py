@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: each page at two widths, and the main thing done on each."""
+"""The dashboard in a real browser: all pages at two widths, and the main actions."""
 
 import asyncio
 import json
@@ -12,13 +12,13 @@ from playwright.async_api import Browser
 
 from kerolox.admin import AdminClient
 from kerolox.client import Message, PushConsumer, Received
-from kerolox.dashboard import users
+from kerolox.dashboard.http import users
 from kerolox.dashboard.server import Dashboard, DashboardOptions
 from kerolox.runtime.service import Supervisor
 from kerolox.testing import Cluster
 from tests.dashboard import filling
 from tests.dashboard.chromium import WIDTHS, Window, chromium, window
-from tests.dashboard.test_pipelines import pipeline
+from tests.dashboard.pages.test_pipelines import pipeline
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
@@ -32,22 +32,22 @@ PAGES = {
     "group-behind": "/group?name=reports&topic=orders",
     "messages": "/messages?topic=orders",
     "dead-letters": "/dead-letters",
-    "dead-letters-of": "/dead-letters?group=billing",
+    "dead-letters-group": "/dead-letters?group=billing",
     "charts": "/charts",
     "pipelines": "/pipelines",
 }
 
 
 @dataclass
-class House:
-    """All that a dashboard can show, in one cluster."""
+class Environment:
+    """Two dashboards of a cluster that has data for every page."""
 
     url: str
-    guarded_url: str
+    login_url: str
     admin: AdminClient
     broker_addr: str
     member: str
-    traced_place: str
+    traced_location: str
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -57,8 +57,8 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    folder = tmp_path_factory.mktemp("house")
+async def environment(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Environment]:
+    folder = tmp_path_factory.mktemp("environment")
     async with Cluster(folder / "cluster", brokers=2, settings={"traceTopicEnable": "true"}) as cluster:
         address = cluster.namesrv_addr
         async with AdminClient(namesrv_addr=address) as admin:
@@ -71,21 +71,21 @@ async def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
                 pipelines_folder=_pipelines(folder),
             )
             users.add(folder / "users.json", "ada", "correct horse")
-            guarded = DashboardOptions(namesrv_addr=address, port=0, users_file=folder / "users.json")
-            dashboards = Dashboard(options), Dashboard(guarded)
-            consumer = PushConsumer("shipping", _take, topics="orders", namesrv_addr=address)
+            with_login = DashboardOptions(namesrv_addr=address, port=0, users_file=folder / "users.json")
+            dashboards = Dashboard(options), Dashboard(with_login)
+            consumer = PushConsumer("shipping", _ignore, topics="orders", namesrv_addr=address)
             async with consumer, Supervisor(*dashboards):
                 member = consumer.options.client_id
                 urls = [dashboard.url for dashboard in dashboards]
-                yield House(urls[0], urls[1], admin, cluster.brokers[0].address, member, place)
+                yield Environment(urls[0], urls[1], admin, cluster.brokers[0].address, member, place)
 
 
-async def _take(message: Received) -> None:
+async def _ignore(message: Received) -> None:
     return None
 
 
 async def _fill(admin: AdminClient, address: str) -> str:
-    """Returns where a message lies that has a trace."""
+    """Fills the cluster and returns the location of a message with a trace."""
     await admin.topics.create("orders", read_queues=4, write_queues=4)
     for topic in ("payments", "returns", "stock-levels"):
         await admin.topics.create(topic, read_queues=2, write_queues=2)
@@ -111,19 +111,19 @@ def _pipelines(folder: Path) -> Path:
 
 
 @pytest_asyncio.fixture(params=WIDTHS, loop_scope="module")
-async def at(request: pytest.FixtureRequest, browser: Browser, house: House) -> AsyncIterator[Window]:
-    async with window(browser, house.url, request.param) as found:
+async def at(request: pytest.FixtureRequest, browser: Browser, environment: Environment) -> AsyncIterator[Window]:
+    async with window(browser, environment.url, request.param) as found:
         yield found
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def desk(browser: Browser, house: House) -> AsyncIterator[Window]:
-    async with window(browser, house.url, "desk") as found:
+async def desktop(browser: Browser, environment: Environment) -> AsyncIterator[Window]:
+    async with window(browser, environment.url, "desktop") as found:
         yield found
 
 
 @pytest.mark.parametrize("name", PAGES)
-async def test_a_page_complains_of_nothing_fits_and_is_accessible(at: Window, name: str) -> None:
+async def test_a_page_has_no_errors_fits_the_screen_and_is_accessible(at: Window, name: str) -> None:
     await at.open(PAGES[name])
     if name == "charts":
         await at.page.locator(".chart[data-series=in] polyline").first.wait_for(state="attached")
@@ -131,8 +131,8 @@ async def test_a_page_complains_of_nothing_fits_and_is_accessible(at: Window, na
     await at.check(name)
 
 
-async def test_nothing_sticks_to_what_it_is_not_part_of(at: Window) -> None:
-    """The menu of a phone ends where the page does, and a note under charts keeps its distance."""
+async def test_menu_and_hint_keep_their_distances(at: Window) -> None:
+    """On a phone the menu ends at the edge of the page; the hint below the charts has a margin."""
     await at.open("/charts")
 
     sides = await at.page.evaluate(
@@ -147,19 +147,21 @@ async def test_nothing_sticks_to_what_it_is_not_part_of(at: Window) -> None:
     assert sides[2] >= 8
 
 
-async def test_pages_about_one_thing_complain_of_nothing_either(at: Window, house: House) -> None:
+async def test_detail_pages_have_no_errors_fit_the_screen_and_are_accessible(
+    at: Window, environment: Environment
+) -> None:
     for name, path in {
-        "broker": f"/broker?address={house.broker_addr}",
-        "member": f"/member?name=shipping&client={house.member.replace('#', '%23')}",
-        "message": f"/message?topic=orders&place={house.traced_place}",
+        "broker": f"/broker?address={environment.broker_addr}",
+        "member": f"/member?name=shipping&client={environment.member.replace('#', '%23')}",
+        "message": f"/message?topic=orders&place={environment.traced_location}",
     }.items():
         await at.open(path)
         await at.check(name)
 
 
-async def test_a_topic_is_created_sent_to_and_deleted_by_clicking(desk: Window, house: House) -> None:
-    page = desk.page
-    await desk.open("/topics")
+async def test_a_topic_can_be_created_sent_to_and_deleted(desktop: Window, environment: Environment) -> None:
+    page = desktop.page
+    await desktop.open("/topics")
     await page.get_by_text("Create a topic").click()
     await page.get_by_label("Name", exact=True).fill("clicked")
     await page.get_by_role("button", name="Create").click()
@@ -170,81 +172,81 @@ async def test_a_topic_is_created_sent_to_and_deleted_by_clicking(desk: Window, 
     await page.get_by_label("Keys").fill("k-1")
     await page.get_by_role("button", name="Send").click()
     await page.get_by_text("Sent as").wait_for()
-    assert (await house.admin.messages.by_key("clicked", "k-1"))[0].body == b'{"hello": "world"}'
+    assert (await environment.admin.messages.by_key("clicked", "k-1"))[0].body == b'{"hello": "world"}'
 
-    await page.get_by_text("Delete it").click()
+    await page.get_by_text("Delete this topic").click()
     await page.get_by_label("Delete clicked and all its messages").check()
     await page.get_by_role("button", name="Delete").click()
-    await page.get_by_text("Topic clicked is deleted").wait_for()
-    assert "clicked" not in await house.admin.topics.names()
-    assert desk.complaints == []
+    await page.get_by_text("Topic clicked and its messages are deleted").wait_for()
+    assert "clicked" not in await environment.admin.topics.names()
+    assert desktop.errors == []
 
 
-async def test_a_group_is_sent_to_the_end_by_clicking(desk: Window, house: House) -> None:
-    await house.admin.groups.create("resetting")
-    for queue in (await house.admin.topics.route("orders")).read_queues:
-        await house.admin.offsets.commit("resetting", queue, 1)
-    page = desk.page
-    await desk.open("/topic?name=orders")
-    await page.get_by_role("row", name="resetting").get_by_role("link", name="Reset its offsets").click()
+async def test_offsets_of_a_group_can_be_reset_to_the_end(desktop: Window, environment: Environment) -> None:
+    await environment.admin.groups.create("resetting")
+    for queue in (await environment.admin.topics.route("orders")).read_queues:
+        await environment.admin.offsets.commit("resetting", queue, 1)
+    page = desktop.page
+    await desktop.open("/topic?name=orders")
+    await page.get_by_role("row", name="resetting").get_by_role("link", name="Reset offsets").click()
     await page.locator("select[name=where]").select_option("end")
-    await page.get_by_label("Messages may be consumed a second time").check()
-    await page.get_by_role("button", name="Reset its offsets").click()
+    await page.get_by_label("Messages may be consumed again").check()
+    await page.get_by_role("button", name="Reset offsets").click()
 
-    await page.get_by_text("Group resetting goes on at the end").wait_for()
-    assert (await house.admin.offsets.progress("resetting", "orders")).lag == 0
+    await page.get_by_text("Offsets of group resetting are reset to the end").wait_for()
+    assert (await environment.admin.offsets.progress("resetting", "orders")).lag == 0
 
 
-async def test_a_message_is_found_opened_and_sent_again_by_clicking(desk: Window, house: House) -> None:
-    page = desk.page
-    await desk.open("/messages")
+async def test_a_message_can_be_found_opened_and_resent(desktop: Window, environment: Environment) -> None:
+    page = desktop.page
+    await desktop.open("/messages")
     await page.get_by_label("Topic").fill("orders")
     await page.get_by_label("Key").fill("order-42")
     await page.get_by_role("button", name="Search").click()
     await page.locator("tbody a").first.click()
     await page.get_by_text('"order": 42').first.wait_for()
-    await page.get_by_role("button", name="Send it to orders again").click()
+    await page.get_by_role("button", name="Resend to orders").click()
 
     await page.get_by_text("Sent again as").wait_for()
-    assert len(await house.admin.messages.by_key("orders", "order-42")) == 2
+    assert len(await environment.admin.messages.by_key("orders", "order-42")) == 2
 
 
-async def test_dead_letters_are_chosen_sent_again_and_exported_by_clicking(desk: Window, house: House) -> None:
-    page = desk.page
-    await desk.open("/dead-letters")
+async def test_dead_letters_can_be_exported_selected_and_resent(desktop: Window, environment: Environment) -> None:
+    page = desktop.page
+    await desktop.open("/dead-letters")
     await page.get_by_role("link", name="billing").click()
     async with page.expect_download() as download:
         await page.get_by_role("link", name="Export all").click()
     lines = (await (await download.value).path()).read_text().splitlines()
     assert len(lines) == 6
 
-    await page.get_by_label("choose all on this page").check()
-    await page.get_by_role("button", name="Send to the topic again").click()
+    await page.get_by_label("select all on this page").check()
+    await page.get_by_role("button", name="Resend to the topic").click()
 
     await page.get_by_text("Done with 6 of 6").wait_for()
-    assert len(await house.admin.messages.by_key("payments", "raw")) == 2
+    assert len(await environment.admin.messages.by_key("payments", "raw")) == 2
 
 
-async def test_charts_go_on_by_themselves(desk: Window) -> None:
-    await desk.open("/charts")
-    line = desk.page.locator(".chart[data-series=disk] polyline").first
+async def test_charts_are_updated_automatically(desktop: Window) -> None:
+    await desktop.open("/charts")
+    line = desktop.page.locator(".chart[data-series=disk] polyline").first
 
     async with asyncio.timeout(60):
         while len((await line.get_attribute("points") or "").split()) < 4:
             await asyncio.sleep(0.05)
-    legend = desk.page.locator(".chart[data-series=lag] .legend")
+    legend = desktop.page.locator(".chart[data-series=lag] .legend")
     assert "shipping:" in (await legend.text_content() or "")
 
 
-async def test_a_live_page_shows_what_has_changed(desk: Window, house: House) -> None:
-    await desk.open("/groups")
-    await house.admin.groups.create("newcomer")
+async def test_a_live_page_is_updated_automatically(desktop: Window, environment: Environment) -> None:
+    await desktop.open("/groups")
+    await environment.admin.groups.create("newcomer")
 
-    await desk.page.get_by_role("link", name="newcomer").wait_for()
+    await desktop.page.get_by_role("link", name="newcomer").wait_for()
 
 
-async def test_who_logs_in_sees_the_cluster_and_gets_out_again(browser: Browser, house: House) -> None:
-    async with window(browser, house.guarded_url, "phone") as at:
+async def test_a_user_can_log_in_and_out(browser: Browser, environment: Environment) -> None:
+    async with window(browser, environment.login_url, "phone") as at:
         await at.open("/")
         await at.check("login")
         await at.page.get_by_label("Name").fill("ada")
@@ -255,7 +257,7 @@ async def test_who_logs_in_sees_the_cluster_and_gets_out_again(browser: Browser,
         await at.page.get_by_role("button", name="Log in").wait_for()
 
 
-async def test_the_menu_is_reached_and_used_with_the_keyboard(at: Window) -> None:
+async def test_the_menu_can_be_used_with_the_keyboard(at: Window) -> None:
     page = at.page
     await at.open("/")
     await page.keyboard.press("Tab")

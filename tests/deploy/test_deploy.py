@@ -1,4 +1,4 @@
-"""Files to run Kerolox from: every command in them is one, and every setting is known."""
+"""Deployment files use existing commands and known settings."""
 
 import configparser
 import json
@@ -18,17 +18,17 @@ import yaml
 from kerolox.broker import Settings
 from kerolox.cli.app import main
 from kerolox.namesrv import NamesrvConfig
-from kerolox.runtime import properties
+from kerolox.runtime.text import properties
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-# What `kerolox` is called in these files.
+# Paths of `kerolox` in these files.
 _PROGRAM = "/opt/kerolox/bin/kerolox"
 
 
 def parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
-    """Returns the command that these words are, and its flags as it understands them; fails if it does not."""
+    """Parses a command line; returns the command and its options."""
     context = click.Context(main)
     command = main.get_command(context, words[0])
     assert command is not None, words
@@ -43,7 +43,7 @@ def unit(path: Path) -> configparser.ConfigParser:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_a_unit_runs_a_command_that_there_is(path: Path) -> None:
+def test_a_unit_runs_an_existing_command(path: Path) -> None:
     program, *words = shlex.split(unit(path)["Service"]["ExecStart"])
 
     name, _ = parsed(words)
@@ -51,22 +51,22 @@ def test_a_unit_runs_a_command_that_there_is(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_systemd_takes_a_unit(path: Path, tmp_path: Path) -> None:
+def test_systemd_analyze_accepts_the_unit(path: Path, tmp_path: Path) -> None:
     tool = shutil.which("systemd-analyze")
     if tool is None:
         pytest.skip("there is no systemd-analyze, which comes with systemd only")
-    # It wants programs to be there, and users.
+    # systemd-analyze requires existing programs and users.
     text = path.read_text().replace(_PROGRAM, sys.executable)
     copy = tmp_path / path.name
     copy.write_text(re.sub(r"^(User|Group)=.*$", r"\1=root", text, flags=re.MULTILINE))
 
     result = subprocess.run([tool, "verify", str(copy)], capture_output=True, text=True, timeout=60, check=False)
 
-    # It also tells of units of the machine, which are none of ours.
+    # It also reports units of the machine.
     assert [line for line in (result.stdout + result.stderr).splitlines() if path.name in line] == []
 
 
-def test_files_of_settings_have_keys_that_there_are_and_values_that_can_be() -> None:
+def test_settings_files_have_known_keys_and_valid_values() -> None:
     broker, namesrv = Settings(), NamesrvConfig()
     of_broker = properties.parse((DEPLOY / "systemd" / "broker.conf").read_text())
     of_namesrv = properties.parse((DEPLOY / "systemd" / "namesrv.conf").read_text())
@@ -75,13 +75,13 @@ def test_files_of_settings_have_keys_that_there_are_and_values_that_can_be() -> 
     namesrv.update(of_namesrv)
 
     assert (broker.broker.extra, namesrv.extra) == ({}, {})
-    # All that is written lies where the units may write.
+    # Units may write only to these directories.
     written = [of_broker["storePathRootDir"], of_namesrv["kvConfigPath"]]
     assert all(path.startswith("/var/lib/kerolox/") for path in written)
     assert {unit(path)["Service"]["StateDirectory"] for path in UNITS} == {"kerolox"}
 
 
-def test_what_the_guide_installs_has_all_that_the_units_start() -> None:
+def test_the_guide_installs_every_command_that_units_start() -> None:
     guide = (ROOT / "docs" / "how-to" / "run-with-systemd.md").read_text()
     (extras,) = re.findall(r"pip install .*\.\[([\w,]+)\]", guide)
     _, flags = parsed(shlex.split(unit(DEPLOY / "systemd" / "kerolox-up.service")["Service"]["ExecStart"])[1:])
@@ -100,7 +100,7 @@ def instructions() -> list[tuple[str, str]]:
     return [(line.split(" ", 1)[0], line.split(" ", 1)[1].strip()) for line in lines]
 
 
-def test_the_image_needs_only_what_the_project_has() -> None:
+def test_the_image_copies_exactly_the_files_that_dockerignore_lets_in() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     let_in = {line.removeprefix("!") for line in ignored if line.startswith("!")}
     copied = {
@@ -115,7 +115,7 @@ def test_the_image_needs_only_what_the_project_has() -> None:
     assert all((ROOT / source).exists() for source in copied)
 
 
-def test_the_image_runs_a_command_that_there_is_and_not_as_root() -> None:
+def test_the_image_runs_an_existing_command_and_not_as_root() -> None:
     found = dict(instructions())
 
     assert json.loads(found["ENTRYPOINT"]) == ["kerolox"]
@@ -124,14 +124,14 @@ def test_the_image_runs_a_command_that_there_is_and_not_as_root() -> None:
     assert found["USER"] == "kerolox"
 
 
-def test_the_image_is_installed_with_extras_that_there_are() -> None:
+def test_the_image_installs_existing_extras() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (extras,) = re.findall(r"\.\[([\w,]+)\]", (DEPLOY / "Dockerfile").read_text())
 
     assert set(extras.split(",")) <= set(project["optional-dependencies"])
 
 
-def test_compose_starts_what_there_is_at_the_address_that_it_advertises() -> None:
+def test_compose_starts_brokers_at_the_address_they_advertise() -> None:
     file = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     service = file["services"]["kerolox"]
     name, flags = parsed(service["command"])
@@ -147,7 +147,7 @@ def test_compose_starts_what_there_is_at_the_address_that_it_advertises() -> Non
     assert parsed(words)[0] == "status"
 
 
-def test_compose_with_a_dashboard_has_people_log_in_and_publishes_what_is_served() -> None:
+def test_compose_with_a_dashboard_requires_login_and_publishes_the_served_ports() -> None:
     file = yaml.safe_load((DEPLOY / "compose.dashboard.yaml").read_text())
     service = file["services"]["kerolox"]
     name, flags = parsed(service["command"])
@@ -157,7 +157,7 @@ def test_compose_with_a_dashboard_has_people_log_in_and_publishes_what_is_served
     assert str(flags["users"]) == f"/run/secrets/{secret}"
     assert file["secrets"] == {secret: {"file": "users.json"}}
     assert "deploy/users.json" in (ROOT / ".gitignore").read_text().splitlines()
-    # A broker's port for clients in a hurry is two below its own.
+    # The fast listener of a broker is at its port - 2.
     served = {flags[f"{part}_port"] for part in ("namesrv", "broker", "dashboard", "metrics")}
     served.add(flags["broker_port"] - 2)
     assert set(service["ports"]) == {f"{flags['advertise']}:{port}:{port}" for port in served}

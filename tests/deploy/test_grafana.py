@@ -1,4 +1,4 @@
-"""The dashboard for Grafana asks for metrics and labels that there are, and for all of them."""
+"""The Grafana dashboard uses existing metrics and labels, and all metrics."""
 
 import json
 import re
@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
-from kerolox.broker import metric_names as broker
+from kerolox.broker.metrics import names as broker
 from kerolox.namesrv import metrics as namesrv
-from kerolox.runtime.exposition import PROCESS_METRICS, Kind
+from kerolox.runtime.metrics.prometheus import PROCESS_METRICS, Kind
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "kerolox.json").read_text())
 EXPORTED = {metric.name: metric for metric in (*broker.METRICS, *namesrv.METRICS, *PROCESS_METRICS)}
-# Prometheus itself says where it has something from.
+# Labels that Prometheus adds itself.
 COMMON = {"cluster", "node_type", "node_id", "instance", "job"}
-# A name that is not that of a label or a variable: what is asked for.
+# A name that is neither a label nor a variable: a metric.
 _NAME = re.compile(r"\b(?:rocketmq|kerolox|process)_\w+")
 _MATCHED = re.compile(r"(\w+)\s*=~?\"")
 _GROUPED = re.compile(r"by \(([^)]*)\)")
@@ -31,7 +31,7 @@ def names(expression: str) -> list[str]:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_an_expression_names_a_metric_and_labels_that_there_are(expression: str) -> None:
+def test_an_expression_uses_existing_metrics_and_labels(expression: str) -> None:
     (name,) = names(expression)
     labels = set(_MATCHED.findall(expression))
     for group in _GROUPED.findall(expression):
@@ -58,7 +58,7 @@ def test_every_metric_is_shown() -> None:
     assert {name for expression in EXPRESSIONS for name in names(expression)} == set(EXPORTED)
 
 
-def test_variables_are_filled_from_a_metric_that_there_is() -> None:
+def test_variables_use_an_existing_metric() -> None:
     queries = [variable["query"]["query"] for variable in BOARD["templating"]["list"] if variable["type"] == "query"]
 
     assert all(set(_NAME.findall(query)) <= set(EXPORTED) for query in queries)
@@ -76,7 +76,7 @@ def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
     assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
 
 
-def test_prometheus_is_told_where_to_look() -> None:
+def test_prometheus_scrapes_the_default_port() -> None:
     settings = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())
 
     assert settings["scrape_configs"][0]["static_configs"] == [{"targets": ["127.0.0.1:5557"]}]

@@ -1,4 +1,4 @@
-"""The page for operators names what there is, and all of it."""
+"""The page for operators names exactly the existing admin methods."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from kerolox.admin import AdminClient
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "administer.md"
 
 
-def test_every_method_for_operators_is_on_the_page_and_nothing_else() -> None:
+def test_the_page_names_exactly_the_admin_methods() -> None:
     admin = AdminClient(namesrv_addr="127.0.0.1:9876")
     subjects = {
         name: subject for name, subject in vars(admin).items() if not name.startswith("_") and name != "options"

@@ -24,7 +24,7 @@ def test_every_page_is_rendered_without_a_warning(tmp_path: Path, capfd: pytest.
 @pytest.mark.parametrize(
     "link", ["[gone](gone.md)", "[gone](README.md#gone)", "[gone](#gone)", "![gone](gone.png)", "[gone](gone.toml)"]
 )
-def test_a_link_that_leads_nowhere_fails_it(link: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_link_fails_the_build(link: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "docs"
     source.mkdir()
     (source / "README.md").write_text(f"# Here\n\n{link}\n")

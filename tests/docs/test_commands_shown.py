@@ -1,4 +1,4 @@
-"""Every command that the documentation shows is one, with flags that it has."""
+"""Commands shown in the documentation exist, with existing options."""
 
 import re
 import shlex
@@ -10,8 +10,8 @@ import pytest
 
 from kerolox.cli.admin.tool import mqadmin
 from kerolox.cli.app import main
-from kerolox.cli.broker import broker
-from kerolox.cli.namesrv import namesrv
+from kerolox.cli.commands.broker import broker
+from kerolox.cli.commands.namesrv import namesrv
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS: dict[str, click.Command] = {"kerolox": main, "mqadmin": mqadmin, "mqbroker": broker, "mqnamesrv": namesrv}
@@ -19,18 +19,18 @@ _ENDS = re.compile(r"^(\||>|<|2>&1|&&|;|&)$")
 
 
 def shown() -> Iterator[tuple[str, str]]:
-    """Yields the page and the command, for each that is set off by four blanks."""
+    """Yields (page, command) for each command indented by four spaces."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        # A command may go on in the next line.
+        # A command may continue on the next line.
         for line in re.sub(r"\\\n +", "", page.read_text()).splitlines():
             found = re.match(r"^    (?:echo .* \| )?((?:kerolox|mqadmin|mqbroker|mqnamesrv) .*)$", line)
-            # A line with brackets says what may be left out; it is not one to type.
+            # A line with brackets is a synopsis, not a command.
             if found is not None and not re.search(r"[\[\]{}]|\.\.\.|FILE|ADDRESS", found[1]):
                 yield page.name, found[1]
 
 
 @pytest.mark.parametrize(("page", "line"), list(shown()))
-def test_a_command_that_is_shown_is_understood(page: str, line: str) -> None:
+def test_a_shown_command_parses(page: str, line: str) -> None:
     words: list[str] = []
     for word in shlex.split(line, comments=True):
         if _ENDS.match(word):
@@ -48,11 +48,11 @@ def test_a_command_that_is_shown_is_understood(page: str, line: str) -> None:
 
 
 def _complaint(command: click.Command, arguments: list[str], parent: click.Context | None) -> str | None:
-    """Returns what a command has against its arguments; that files are not there is none, as they are only shown."""
+    """Returns the usage error of a command line, or None; missing files are no error here."""
     try:
         command.make_context(command.name, arguments, parent=parent)
     except click.exceptions.Exit:
-        # It was asked for its help.
+        # The command line has --help.
         return None
     except click.UsageError as error:
         return None if "does not exist" in error.message else error.message

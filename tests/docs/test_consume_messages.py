@@ -1,4 +1,4 @@
-"""The programs on the page about consuming are run as they stand there, until they have said what they should."""
+"""Runs the programs of the page about consuming until they have printed the expected lines."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ PUSH, PULL, SIMPLE = re.findall(
 
 
 async def first_lines(program: str, count: int, cluster: Cluster) -> set[str]:
-    """Returns the first lines that a program prints, and has it end as with Ctrl-C."""
+    """Returns the first lines that a program prints, then interrupts it."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-u", "-c", program.replace("127.0.0.1:9876", cluster.namesrv_addr)),
         stdout=asyncio.subprocess.PIPE,
@@ -49,15 +49,15 @@ async def orders(kerolox_cluster: Cluster) -> Cluster:
     return kerolox_cluster
 
 
-async def test_messages_come_to_a_function(orders: Cluster) -> None:
+async def test_the_push_consumer_program_works(orders: Cluster) -> None:
     assert await first_lines(PUSH, 2, orders) == {"orders paid ['order-0'] b'0'", "orders refunded ['order-2'] b'2'"}
 
 
-async def test_messages_are_asked_for(orders: Cluster) -> None:
+async def test_the_pull_consumer_program_works(orders: Cluster) -> None:
     lines = await first_lines(PULL, 3, orders)
 
     assert {line.split(" ", 1)[1] for line in lines} == {"0 b'0'", "1 b'1'", "2 b'2'"}
 
 
-async def test_messages_are_taken_and_acknowledged(orders: Cluster) -> None:
+async def test_the_simple_consumer_program_works(orders: Cluster) -> None:
     assert await first_lines(SIMPLE, 3, orders) == {"b'0'", "b'1'", "b'2'"}

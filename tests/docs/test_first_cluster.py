@@ -1,4 +1,4 @@
-"""The tutorial as a new user follows it: each command in its order, and the Python between them."""
+"""Runs the tutorial: its commands in order, and the Python between them."""
 
 import re
 import subprocess
@@ -16,13 +16,13 @@ COMMANDS = [line.strip() for line in PAGE.splitlines() if re.match(r"^    (echo|
 
 
 def labels(text: str) -> list[str]:
-    """Returns what `kerolox up` tells, without where it is."""
+    """Returns the labels that `kerolox up` prints, without addresses and paths."""
     return re.findall(r"^ +(NameServer|Broker broker-a|Dashboard|Data|Stop it)  +\S", text, re.MULTILINE)
 
 
 @pytest.mark.timeout(400)
 def test_the_tutorial_works_from_nothing(tmp_path: Path) -> None:
-    # The ports that it names may be taken on a machine that runs tests.
+    # The default ports may be in use on a test machine.
     script = tmp_path / "bin" / "kerolox"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m kerolox "$@"\n')

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.message import record
-from kerolox.store import checkpoint
-from kerolox.store.keys import index_layout
+from kerolox.message.records import record
+from kerolox.store.index import layout
 from kerolox.store.queue import consume_queue
+from kerolox.store.recovery import checkpoint
 
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "store.md").read_text()
 FORMATS = {"int32": "i", "int64": "q", "bytes8": "8s"}
 DRAWN = {
     "A record": record._HEADS[0],
     "An entry": consume_queue.ENTRY,
-    "The key index": index_layout.HEADER,
+    "The key index": layout.HEADER,
     "The checkpoint": checkpoint._FIELDS,
 }
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_fields_lie_where_they_are_drawn(name: str) -> None:
+def test_drawn_fields_have_the_offsets_of_the_code(name: str) -> None:
     text = PAGE.partition(f"\n**{name}** ")[2].partition("```text\n")[2].partition("```")[0]
     found = re.findall(r"^(?:header)? *(\d+)  (int32|int64|bytes8)\b", text, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Links of the documentation lead somewhere, to headings too, and every page is led to."""
+"""Links of the documentation have existing targets, and every page is linked."""
 
 import re
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_every_page_can_be_reached_from_the_first() -> None:
     ] == []
 
 
-def test_no_page_names_an_address_that_has_to_be_fetched_to_read_it() -> None:
+def test_no_page_embeds_a_remote_picture() -> None:
     pictures = [
         (page.name, target)
         for page in PAGES

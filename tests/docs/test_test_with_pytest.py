@@ -1,4 +1,4 @@
-"""The tests that the how-to shows pass as they stand there."""
+"""The tests shown in the how-to pass."""
 
 import os
 import re

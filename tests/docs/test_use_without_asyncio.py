@@ -1,4 +1,4 @@
-"""What the page shows is run as it stands there."""
+"""Runs the scripts of the page."""
 
 import re
 import subprocess

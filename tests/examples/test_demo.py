@@ -1,4 +1,4 @@
-"""`make demo` and the examples with Spark, as a user would run them."""
+"""Runs `make demo` and the examples with Spark like a user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.spark.conftest import environment
 
 
 @pytest.mark.timeout(600)
-async def test_the_demo_ends_well_only_because_every_count_agrees(tmp_path: Path) -> None:
+async def test_the_demo_succeeds_only_if_all_counts_agree(tmp_path: Path) -> None:
     environ = {**environment(), "ORDERS": "2000", "TMPDIR": str(tmp_path), "COLUMNS": "120"}
     printed = "\n".join(await run("demo.py", with_spark=environ))
 
@@ -31,8 +31,32 @@ async def test_the_demo_ends_well_only_because_every_count_agrees(tmp_path: Path
     assert list(tmp_path.glob("kerolox-demo-*")) == []
 
 
+async def test_the_demo_shows_its_results_and_why_spark_failed(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    (java / "bin").mkdir(parents=True)
+    (java / "release").write_text('JAVA_VERSION="17.0.1"\n')
+    (java / "bin" / "java").write_text("#!/bin/sh\necho this Java is broken >&2\nexit 1\n")
+    (java / "bin" / "java").chmod(0o755)
+    environ = {**environment(), "JAVA_HOME": str(java), "ORDERS": "200", "TMPDIR": str(tmp_path), "COLUMNS": "120"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(EXAMPLES / "demo.py")),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environ,
+    )
+    printed, errors = (text.decode() for text in await asyncio.wait_for(process.communicate(), 100))
+
+    assert process.returncode == 1
+    assert re.search(r"orders sent, each acknowledged\W+200\W+200", printed)
+    assert re.search(r"consumed by the group\W+200\W+200", printed)
+    assert "Spark failed, and is retried once: [JAVA_GATEWAY_EXITED]" in printed
+    assert "The Spark part failed: [JAVA_GATEWAY_EXITED]" in printed
+    assert "Traceback" not in printed + errors
+    assert "this Java is broken" in (tmp_path / "kerolox-demo-spark.log").read_text()
+
+
 @pytest.mark.timeout(600)
-async def test_topics_are_summed_up_by_spark() -> None:
+async def test_spark_aggregates_the_topics() -> None:
     printed = await run("spark_read.py", with_spark=environment())
 
     assert printed == ["25 orders are open, worth 1200.00", "75 orders are paid, worth 3750.00"]
@@ -40,7 +64,7 @@ async def test_topics_are_summed_up_by_spark() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_what_the_demo_leaves_up_can_be_looked_at(tmp_path: Path) -> None:
+async def test_the_demo_can_keep_its_cluster_running(tmp_path: Path) -> None:
     environ = {
         **environment(),
         "KEEP": "1",
@@ -69,7 +93,7 @@ async def test_what_the_demo_leaves_up_can_be_looked_at(tmp_path: Path) -> None:
 
 
 async def _stop(process: asyncio.subprocess.Process, folder: Path, environ: dict[str, str]) -> None:
-    """Ends what the demo has left, and the demo itself if it still runs."""
+    """Stops the cluster that the demo keeps running, and the demo itself if it still runs."""
     (kept,) = folder.glob("kerolox-demo-*")
     down = f"from kerolox.cli.app import main; main(['down', '--data', {str(kept / 'cluster')!r}])"
     ending = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Each example is run as a user would run it."""
+"""Runs each example like a user."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 async def run(name: str, *arguments: str, with_spark: dict[str, str] | None = None) -> list[str]:
-    """Returns what an example printed, which ended well and, unless Spark is in it, had nothing to complain about."""
+    """Returns the output lines of an example that must succeed and, without Spark, print nothing to stderr."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(EXAMPLES / name), *arguments),
         stdout=asyncio.subprocess.PIPE,
@@ -22,12 +22,12 @@ async def run(name: str, *arguments: str, with_spark: dict[str, str] | None = No
         env=with_spark or {**os.environ, "PYTHONPATH": str(EXAMPLES.parent / "src")},
     )
     try:
-        printed, complaint = await asyncio.wait_for(process.communicate(), 500 if with_spark else 100)
+        printed, errors = await asyncio.wait_for(process.communicate(), 500 if with_spark else 100)
     except BaseException:
         process.kill()
         await process.communicate()
         raise
-    assert (process.returncode, "" if with_spark else complaint.decode()) == (0, ""), (printed, complaint)
+    assert (process.returncode, "" if with_spark else errors.decode()) == (0, ""), (printed, errors)
     return printed.decode().splitlines()
 
 
@@ -41,11 +41,11 @@ async def run(name: str, *arguments: str, with_spark: dict[str, str] | None = No
         ("request_reply.py", "40 + 2 = 42"),
     ],
 )
-async def test_an_example_brings_its_own_cluster(name: str, expected: str) -> None:
+async def test_an_example_starts_its_own_cluster(name: str, expected: str) -> None:
     assert expected in await run(name)
 
 
-async def test_an_example_may_be_given_a_name_server(kerolox_cluster: Cluster) -> None:
+async def test_an_example_accepts_a_name_server(kerolox_cluster: Cluster) -> None:
     printed = await run("producer.py", kerolox_cluster.namesrv_addr)
 
     assert printed[1:] == [

@@ -14,7 +14,7 @@ def golden(version: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
-def test_bits_are_those_of_java(version: str) -> None:
+def test_bits_equal_those_of_java(version: str) -> None:
     answers = golden(version)
 
     assert len(answers) == 50
@@ -24,7 +24,7 @@ def test_bits_are_those_of_java(version: str) -> None:
         assert [data.bit_num, *(data.bit_pos or ())] == numbers
 
 
-def test_owners_of_a_bit_map_are_hit_and_few_others_are() -> None:
+def test_all_owners_of_a_bit_map_are_hit_and_few_others() -> None:
     bloom = BloomFilter(20, 32)
     owners = [bloom.generate(f"group-{number}#topic") for number in range(20)]
     others = [bloom.generate(f"other-{number}#topic") for number in range(200)]
@@ -37,7 +37,7 @@ def test_owners_of_a_bit_map_are_hit_and_few_others_are() -> None:
     assert not is_hit(others[0], bloom.bit_map([]))
 
 
-def test_bits_of_another_size_are_not_valid() -> None:
+def test_bits_of_a_filter_with_other_parameters_are_invalid() -> None:
     bloom = BloomFilter(20, 32)
 
     assert bloom.is_valid(bloom.generate("x"))
@@ -48,6 +48,6 @@ def test_bits_of_another_size_are_not_valid() -> None:
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(0, 32), (100, 32), (20, 0)])
-def test_sizes_that_cannot_be_are_refused(rate: int, expected: int) -> None:
-    with pytest.raises(ValueError, match="cannot be"):
+def test_invalid_parameters_are_refused(rate: int, expected: int) -> None:
+    with pytest.raises(ValueError, match="error_rate must be 1 to 99"):
         BloomFilter(rate, expected)

@@ -1,4 +1,4 @@
-"""Expressions against what Java's own parser and evaluation made of them."""
+"""SQL92 expressions, compared with the results of Java's parser and evaluation."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from kerolox.message import properties
 from tests.golden.filter_cases import IGNORED_BY_JAVA, PROPERTIES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-WORDS_OF_5 = ("contains", "startswith", "endswith")
+OPERATORS_OF_5 = ("contains", "startswith", "endswith")
 
 
 def golden(version: str) -> list[dict[str, str]]:
@@ -22,7 +22,7 @@ def golden(version: str) -> list[dict[str, str]]:
     return [answer for line in lines if line and "expression" in (answer := json.loads(line))]
 
 
-def ours(text: str) -> str:
+def evaluate_all(text: str) -> str:
     """Returns a letter for each of PROPERTIES as the golden files have them."""
     expression = compile_expression(text)
     letters = {True: "T", False: "F", None: "N"}
@@ -40,10 +40,10 @@ def test_expressions_compile_and_evaluate_as_in_java(version: str) -> None:
     differences = []
     for answer in golden(version):
         text = answer["expression"]
-        if text in IGNORED_BY_JAVA or (version < "5" and any(word in text.lower() for word in WORDS_OF_5)):
+        if text in IGNORED_BY_JAVA or (version < "5" and any(word in text.lower() for word in OPERATORS_OF_5)):
             continue
         try:
-            result = {"results": ours(text)}
+            result = {"results": evaluate_all(text)}
         except ExpressionError as error:
             result = {"error": str(error)}
         if result.get("results") != answer.get("results"):
@@ -52,7 +52,7 @@ def test_expressions_compile_and_evaluate_as_in_java(version: str) -> None:
     assert differences == []
 
 
-def test_what_follows_a_complete_expression_is_an_error_where_java_ignores_it() -> None:
+def test_text_after_a_complete_expression_is_an_error() -> None:
     for answer in golden("5.5.0"):
         if answer["expression"] in IGNORED_BY_JAVA:
             assert "results" in answer
@@ -72,11 +72,11 @@ def test_what_follows_a_complete_expression_is_an_error_where_java_ignores_it() 
         ("a BETWEEN 5 AND 1", "line 1, column 11: '5' must be less than or equal to the upper bound of BETWEEN"),
         ("a = 1 AND 5", "line 1, column 11: '5' is neither true nor false"),
         ("a = 9223372036854775808", "line 1, column 5: '9223372036854775808' is greater than 9223372036854775807"),
-        ("5 IN ('5')", "line 1, column 1: '5' is no property, which IN needs"),
+        ("5 IN ('5')", "line 1, column 1: '5' is not a property, which IN requires"),
     ],
 )
-def test_an_error_says_where_and_what(text: str, problem: str) -> None:
-    # The second time it comes from the cache.
+def test_the_error_names_the_position_and_the_reason(text: str, problem: str) -> None:
+    # The second error comes from the cache.
     for _ in range(2):
         with pytest.raises(ExpressionError) as raised:
             compile_expression(text)
@@ -88,24 +88,24 @@ def test_an_error_says_where_and_what(text: str, problem: str) -> None:
     ("text", "problem"),
     [
         ("a = 1".ljust(SIZE_MAX + 1), f"expression of {SIZE_MAX + 1} characters, at most {SIZE_MAX} allowed"),
-        (" OR ".join(["a"] * TOKENS_MAX), f"expression of more than {TOKENS_MAX} words"),
+        (" OR ".join(["a"] * TOKENS_MAX), f"expression of more than {TOKENS_MAX} tokens"),
         ("NOT " * 500 + "a", "nested more than 64 deep"),
         ("- " * 500 + "a = 5", "nested more than 64 deep"),
         ("a" + " = a" * 500, "nested more than 64 deep"),
         ("a" + " IS NULL" * 500, "nested more than 64 deep"),
         (" OR ".join(["a = 1"] * 300), "'a = 1' and what follows have more than 512 terms"),
-        # In each of these BETWEEN looks twice at what is before it.
+        # In each of these BETWEEN scans twice at what is before it.
         ("-(" * 20 + "a > 1" + ") BETWEEN 1 AND 2" * 20, "have more than 512 terms"),
         ("(" * TOKENS_MAX, "found the end"),
         ("a = " + "9" * 10_000, "is greater than"),
     ],
 )
-def test_what_would_keep_a_broker_busy_is_refused(text: str, problem: str) -> None:
+def test_expensive_expressions_are_refused(text: str, problem: str) -> None:
     with pytest.raises(ExpressionError, match=problem):
         compile_expression(text)
 
 
-def test_long_lists_and_many_parentheses_are_no_problem() -> None:
+def test_long_lists_and_many_parentheses_are_accepted() -> None:
     count = TOKENS_MAX // 2 - 10
     listed = compile_expression("a IN (" + ",".join(f"'{number}'" for number in range(count)) + ")")
     nested = compile_expression("(" * count + "a = 5" + ")" * count)
@@ -115,32 +115,32 @@ def test_long_lists_and_many_parentheses_are_no_problem() -> None:
     assert nested.matches(b"a\x015\x02")
 
 
-class Counted(bytes):
-    """Properties that count how often they are looked through."""
+class CountingBytes(bytes):
+    """Properties that count how often they are scanned."""
 
-    looks = 0
+    scans = 0
 
     def rpartition(self, separator: Any, /) -> tuple[bytes, bytes, bytes]:
-        self.looks += 1
+        self.scans += 1
         return super().rpartition(separator)
 
     def split(self, separator: Any = None, maxsplit: SupportsIndex = -1) -> list[bytes]:
-        self.looks += 1
+        self.scans += 1
         return super().split(separator, maxsplit)
 
 
 @pytest.mark.parametrize("word", ["OR", "AND"])
-def test_however_many_terms_there_are_properties_are_looked_through_once(word: str) -> None:
-    """They may have 32 KiB, and an expression hundreds of terms."""
+def test_properties_are_scanned_once_however_many_terms_there_are(word: str) -> None:
+    """Properties may have 32 KiB, and an expression hundreds of terms."""
     every = compile_expression(f" {word} ".join(f"p{number} = {number}" for number in range(250)))
-    one = Counted(properties.to_bytes({f"p{number}": str(number + (word == "OR")) for number in range(250)}))
+    one = CountingBytes(properties.to_bytes({f"p{number}": str(number + (word == "OR")) for number in range(250)}))
 
     assert every.matches(one) is (word == "AND")
 
-    assert one.looks == 1
-    few = Counted(one)
+    assert one.scans == 1
+    few = CountingBytes(one)
     assert compile_expression("p1 = 1").matches(few) is (word == "AND")
-    assert few.looks == 1
+    assert few.scans == 1
 
 
 names = st.sampled_from(["a", "b", "c"])
@@ -176,7 +176,7 @@ def test_any_expression_is_refused_or_gives_true_false_unknown_or_an_error(text:
     assert expression.matches(data) is (result is True)
 
 
-def test_neither_what_is_unknown_nor_what_fails_matches() -> None:
+def test_an_unknown_or_failing_expression_does_not_match() -> None:
     expression = compile_expression("a > 5")
 
     assert expression.matches(b"a\x016\x02")

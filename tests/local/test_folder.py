@@ -1,4 +1,4 @@
-"""The folder of a cluster: one process has it, and others can tell which."""
+"""The data folder of a cluster: its lock and its state file."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ with Folder(Path(sys.argv[1])).taken():
 """
 
 
-def told(folder: Folder) -> UpState:
+def state_of(folder: Folder) -> UpState:
     return UpState(
         pid=7,
         version="1",
@@ -32,7 +32,7 @@ def told(folder: Folder) -> UpState:
     )
 
 
-def test_another_process_is_seen_to_have_it_until_it_ends(tmp_path: Path) -> None:
+def test_holder_returns_another_process_until_it_ends(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "up")
     assert folder.holder() is None
     with subprocess.Popen(
@@ -52,40 +52,38 @@ def test_another_process_is_seen_to_have_it_until_it_ends(tmp_path: Path) -> Non
         assert folder.path.is_dir()
 
 
-def test_commands_are_told_of_a_folder_in_words_that_a_shell_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_flag_is_quoted_for_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEROLOX_HOME", str(tmp_path))
 
     assert Folder(tmp_path / "up").flag == ""
     assert Folder(tmp_path / "my data").flag == f" --data '{tmp_path}/my data'"
 
 
-def test_this_process_takes_it_once(tmp_path: Path) -> None:
+def test_a_process_can_lock_the_folder_once(tmp_path: Path) -> None:
     with Folder(tmp_path).taken(), pytest.raises(ConfigurationError, match=str(os.getpid())):
         Folder(tmp_path).taken().__enter__()
 
 
-def test_what_is_told_is_read_back_and_forgotten(tmp_path: Path) -> None:
+def test_the_state_is_saved_read_and_deleted(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     assert folder.state() is None
 
-    folder.tell(told(folder))
+    folder.save_state(state_of(folder))
 
-    assert folder.state() == told(folder)
+    assert folder.state() == state_of(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["up.json"]
-    folder.forget()
-    folder.forget()
+    folder.delete_state()
+    folder.delete_state()
     assert folder.state() is None
 
 
-def test_a_state_file_of_something_else_counts_as_none(tmp_path: Path) -> None:
+def test_a_malformed_state_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "up.json").write_text('{"pid": "many"}')
 
     assert Folder(tmp_path).state() is None
 
 
-def test_a_folder_that_cannot_be_is_a_sentence(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(ConfigurationError, match="name another with --data"):
@@ -94,7 +92,7 @@ def test_a_folder_that_cannot_be_is_a_sentence(tmp_path: Path) -> None:
         Folder(tmp_path / "file").holder()
 
 
-def test_it_lies_in_the_home_of_kerolox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_folder_is_in_the_home_of_kerolox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KEROLOX_HOME", str(tmp_path))
 
     assert default_folder() == tmp_path / "up"

@@ -1,4 +1,4 @@
-"""Messages for tests: the one of the reference, and any that hypothesis can think of."""
+"""Messages for tests: the one of the reference, and arbitrary ones from Hypothesis."""
 
 from __future__ import annotations
 

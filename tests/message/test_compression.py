@@ -1,4 +1,4 @@
-"""Compressed bodies: restored, and never beyond a bound."""
+"""Compressing bodies, and decompressing them up to a limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BODY = b"again and again, " * 1000
 
 
 def kinds() -> list[CompressionType]:
-    """Those whose packages are here."""
+    """Return the compression types whose packages are installed."""
     return [kind for kind in CompressionType if kind not in PACKAGES or importlib.util.find_spec(PACKAGES[kind])]
 
 
@@ -32,7 +32,7 @@ def flag(kind: CompressionType) -> int:
 
 @each_kind
 @given(body=st.binary(max_size=300))
-def test_a_body_is_restored(kind: CompressionType, body: bytes) -> None:
+def test_a_compressed_body_is_decompressed(kind: CompressionType, body: bytes) -> None:
     assert compression.decompress(compression.compress(body, kind), flag(kind), len(body)) == body
 
 
@@ -42,8 +42,8 @@ def test_a_body_becomes_smaller(kind: CompressionType) -> None:
 
 
 @pytest.mark.skipif(CompressionType.LZ4 not in kinds(), reason="lz4 is not installed")
-def test_blocks_of_lz4_do_not_lean_on_each_other() -> None:
-    """Java reads no others, and drops the message and all that came with it in one pull."""
+def test_lz4_blocks_are_independent() -> None:
+    """Java cannot read dependent blocks and drops the message and all others of the same pull."""
     compressed = compression.compress(BODY * 20, CompressionType.LZ4)
 
     frame_flags = compressed[4]
@@ -51,16 +51,16 @@ def test_blocks_of_lz4_do_not_lean_on_each_other() -> None:
 
 
 @each_kind
-def test_a_body_longer_than_allowed_is_refused(kind: CompressionType) -> None:
+def test_a_body_longer_than_the_limit_is_rejected(kind: CompressionType) -> None:
     compressed = compression.compress(BODY, kind)
 
     assert compression.decompress(compressed, flag(kind), len(BODY)) == BODY
-    with pytest.raises(CompressionError, match=f"{kind.name} body of more than {len(BODY) - 1} bytes"):
+    with pytest.raises(CompressionError, match=f"{kind.name} body exceeds the limit of {len(BODY) - 1} bytes"):
         compression.decompress(compressed, flag(kind), len(BODY) - 1)
 
 
 @each_kind
-def test_a_body_cut_anywhere_is_refused(kind: CompressionType) -> None:
+def test_a_truncated_body_is_rejected(kind: CompressionType) -> None:
     compressed = compression.compress(BODY, kind)
     for size in range(len(compressed)):
         with pytest.raises(CompressionError):
@@ -68,7 +68,7 @@ def test_a_body_cut_anywhere_is_refused(kind: CompressionType) -> None:
 
 
 @each_kind
-def test_a_changed_byte_raises_nothing_else(kind: CompressionType) -> None:
+def test_a_changed_byte_raises_only_compression_error(kind: CompressionType) -> None:
     compressed = compression.compress(BODY, kind)
     for at in range(len(compressed)):
         for change in (0x01, 0x80, 0xFF):
@@ -80,22 +80,22 @@ def test_a_changed_byte_raises_nothing_else(kind: CompressionType) -> None:
                 continue
 
 
-def test_who_names_no_type_means_zlib() -> None:
+def test_compression_type_zero_means_zlib() -> None:
     assert compression.decompress(zlib.compress(BODY), sysflag.COMPRESSED, len(BODY)) == BODY
 
 
-def test_what_was_not_compressed_is_left_alone() -> None:
+def test_an_uncompressed_body_is_returned_unchanged() -> None:
     assert compression.decompress(BODY, 0x300, 0) is BODY
 
 
 @pytest.mark.parametrize("number", range(4, 8))
-def test_a_type_nobody_knows_is_refused(number: int) -> None:
-    with pytest.raises(CompressionError, match=f"compression type {number}, known are 0 to 3"):
+def test_an_unknown_compression_type_is_rejected(number: int) -> None:
+    with pytest.raises(CompressionError, match=f"compression type {number}, expected 0 to 3"):
         compression.decompress(BODY, number << 8 | sysflag.COMPRESSED, len(BODY))
 
 
 @pytest.mark.parametrize("kind", PACKAGES, ids=lambda kind: kind.name)
-def test_a_package_that_is_missing_is_named(kind: CompressionType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(kind: CompressionType, monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(name: str) -> None:
         raise ModuleNotFoundError(name)
 

@@ -1,4 +1,4 @@
-"""Every record that Java's brokers wrote is read and written again, byte for byte."""
+"""Every record written by Java brokers is decoded and encoded again, byte for byte."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from kerolox.message import compression, crc, hosts, ids, names, properties, sysflag
-from kerolox.message.peek import peek
-from kerolox.message.record import MAGIC_V1, MAGIC_V2, decode, decode_all, encode, size_and_magic, stamp
+from kerolox.message import compression, hosts, ids, properties, property_names, sysflag
+from kerolox.message.records.record import MAGIC_V1, MAGIC_V2, decode, decode_all, encode, size_and_magic, stamp
+from kerolox.message.records.summary import peek
 from kerolox.message.sysflag import CompressionType
 from kerolox.message.tags import java_hash
 from tests.golden.records import VERSIONS, GoldenRecord, load
@@ -34,12 +34,12 @@ def stage(golden: GoldenRecord) -> str:
 
 
 @each_record
-def test_a_record_is_written_as_it_was_read(golden: GoldenRecord) -> None:
+def test_encoding_a_decoded_record_gives_the_same_bytes(golden: GoldenRecord) -> None:
     assert encode(decode(golden.record, check_crc=True)) == golden.record
 
 
 @each_record
-def test_a_stamp_puts_back_what_was_there(golden: GoldenRecord) -> None:
+def test_stamping_with_the_same_fields_changes_nothing(golden: GoldenRecord) -> None:
     message = decode(golden.record)
     record = bytearray(golden.record)
     stamp(record, 0, 0, 0)
@@ -51,7 +51,7 @@ def test_a_stamp_puts_back_what_was_there(golden: GoldenRecord) -> None:
 
 
 @each_record
-def test_a_peek_agrees_with_the_message(golden: GoldenRecord) -> None:
+def test_a_summary_agrees_with_the_message(golden: GoldenRecord) -> None:
     message = decode(golden.record)
     seen = peek(golden.record, check_crc=True)
 
@@ -60,12 +60,12 @@ def test_a_peek_agrees_with_the_message(golden: GoldenRecord) -> None:
     assert (seen.sys_flag, seen.store_timestamp) == (message.sys_flag, message.store_timestamp)
     assert seen.tags_code == java_hash(message.tags or "")
     assert seen.keys.decode().split() == message.keys
-    assert seen.unique_key.decode() == (message.get(names.UNIQ_KEY) or "")
+    assert seen.unique_key.decode() == (message.get(property_names.UNIQ_KEY) or "")
 
 
 @each_record
-def test_properties_are_written_as_they_were_read(golden: GoldenRecord) -> None:
-    """But for the last separator, which some releases leave out, and what stands twice in a batch."""
+def test_encoding_parsed_properties_gives_the_same_bytes(golden: GoldenRecord) -> None:
+    """Except for the last separator, which some releases omit, and properties that occur twice in a batch."""
     message = decode(golden.record)
     assert message.parsed
 
@@ -76,7 +76,7 @@ def test_properties_are_written_as_they_were_read(golden: GoldenRecord) -> None:
 
 
 @each_version
-def test_a_log_is_one_record_after_the_other(version: str) -> None:
+def test_a_log_of_adjacent_records_is_decoded(version: str) -> None:
     logged = [golden for golden in load(version) if "/encoded-" not in golden.case and stage(golden) != "store"]
     for _, part in itertools.groupby(logged, stage):
         messages = decode_all(b"".join(golden.record for golden in part), check_crc=True)
@@ -87,7 +87,7 @@ def test_a_log_is_one_record_after_the_other(version: str) -> None:
 
 @each_version
 @pytest.mark.parametrize("kind", COMPRESSED)
-def test_a_body_that_java_compressed_is_restored(version: str, kind: str) -> None:
+def test_a_body_compressed_by_java_is_decompressed(version: str, kind: str) -> None:
     package = {"lz4": "lz4", "zstd": "zstandard"}.get(kind)
     if package and not importlib.util.find_spec(package):
         pytest.skip(f"{package} is not installed")
@@ -99,43 +99,43 @@ def test_a_body_that_java_compressed_is_restored(version: str, kind: str) -> Non
 
 
 @each_version
-def test_zlib_compresses_to_the_bytes_of_java(version: str) -> None:
+def test_zlib_compresses_to_the_same_bytes_as_java(version: str) -> None:
     (record,) = found(version, "ipv4/zlib")
 
     assert compression.compress(b"again and again, " * 40) == decode(record).body
 
 
 @each_version
-def test_a_transaction_is_a_half_message_and_then_the_message(version: str) -> None:
+def test_a_transaction_consists_of_a_half_message_and_the_message(version: str) -> None:
     half, message = (decode(record) for record in found(version, "ipv4/commit"))
 
     assert (half.topic, half.sys_flag) == ("RMQ_SYS_TRANS_HALF_TOPIC", sysflag.NOT_TRANSACTION)
     assert (message.topic, message.sys_flag) == ("Records", sysflag.COMMIT)
     assert message.prepared_transaction_offset == half.physical_offset
-    # 4.9 leaves all in; 5.x takes out where it was to go.
+    # 4.9 keeps all properties; 5.x removes the real topic and queue id.
     assert message.parsed == {
         name: value
         for name, value in half.parsed.items()
-        if version < "5" or name not in (names.REAL_TOPIC, names.REAL_QID)
+        if version < "5" or name not in (property_names.REAL_TOPIC, property_names.REAL_QID)
     }
     assert len(found(version, "ipv4/rollback")) == 1
 
 
 @each_version
-def test_a_retried_message_remembers_where_it_lay_first(version: str) -> None:
+def test_a_retried_message_has_its_origin_message_id(version: str) -> None:
     first, waiting, retried, dead = (decode(record) for record in found(version, "ipv4/retry"))
 
     assert [message.reconsume_times for message in (first, waiting, retried, dead)] == [0, 1, 1, 2]
     assert (waiting.topic, retried.topic) == ("SCHEDULE_TOPIC_XXXX", "%RETRY%records_group")
     assert dead.topic == "%DLQ%records_group"
     for message in (waiting, retried, dead):
-        assert message.get(names.ORIGIN_MESSAGE_ID) == first.offset_id
+        assert message.get(property_names.ORIGIN_MESSAGE_ID) == first.offset_id
         assert message.message_id == first.message_id
 
 
 @each_version
-def test_a_unique_id_tells_when_it_was_made(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # They were made in this zone.
+def test_the_creation_time_of_a_unique_id_precedes_the_send(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The records were written in this time zone.
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     born = [decode(record) for case in ("ipv4/plain", "ipv6/plain") for record in found(version, case)]
@@ -146,12 +146,12 @@ def test_a_unique_id_tells_when_it_was_made(version: str, monkeypatch: pytest.Mo
 
     monkeypatch.undo()
     time.tzset()
-    # The id comes first; before the message is sent, the route is asked for.
+    # The id is generated first; the route is requested before the message is sent.
     assert all(0 <= span < 10_000 for span in spans)
 
 
 @each_version
-def test_hosts_are_as_long_as_their_flags_say(version: str) -> None:
+def test_the_lengths_of_hosts_match_their_flags(version: str) -> None:
     for golden in load(version):
         message = decode(golden.record)
         assert (":" in hosts.unpack(message.born_host)[0]) == bool(message.sys_flag & sysflag.BORN_HOST_V6)
@@ -159,22 +159,8 @@ def test_hosts_are_as_long_as_their_flags_say(version: str) -> None:
     assert {decode(golden.record).sys_flag & 0x30 for golden in load(version)} == {0, 0x10, 0x20, 0x30}
 
 
-def test_only_a_long_topic_takes_the_second_magic() -> None:
+def test_only_a_long_topic_uses_magic_v2() -> None:
     for _, golden in GOLDENS:
         is_long = len(decode(golden.record).topic) > 127
         assert size_and_magic(golden.record)[1] == (MAGIC_V2 if is_long else MAGIC_V1)
     assert [len(decode(record).topic) for record in found("5.5.0", "store/long-topic-255")] == [255]
-
-
-def test_a_checksum_over_the_record_is_the_one_of_java() -> None:
-    sealed = [golden.record for golden in load("5.5.0") if stage(golden) == "crc"]
-    assert sealed
-
-    for record in sealed:
-        assert crc.is_intact(record)
-        message = decode(record)
-        again = bytearray(record)
-        again[-11:-1] = b"0" * 10
-        crc.seal(again)
-        assert again == record
-        assert crc.with_room(message.properties)[:-20] == message.properties[:-20]

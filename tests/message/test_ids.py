@@ -41,7 +41,7 @@ def maker(clock: ManualClock, ip: bytes = LOOPBACK) -> UniqueIds:
 # Offset ids
 
 
-def test_an_offset_id_is_address_and_offset() -> None:
+def test_an_offset_id_consists_of_address_and_offset() -> None:
     text = "C0A8011400002A9F0000000000001000"
 
     assert ids.offset_id(hosts.parse("192.168.1.20:10911"), 4096) == text
@@ -50,7 +50,7 @@ def test_an_offset_id_is_address_and_offset() -> None:
 
 
 @given(host, int64)
-def test_every_offset_id_is_read_again(store_host: bytes, physical_offset: int) -> None:
+def test_every_offset_id_is_parsed_again(store_host: bytes, physical_offset: int) -> None:
     text = ids.offset_id(store_host, physical_offset)
 
     assert len(text) in (32, 56)
@@ -60,15 +60,15 @@ def test_every_offset_id_is_read_again(store_host: bytes, physical_offset: int) 
 @pytest.mark.parametrize(
     "text", ["", "C0A8", "C0A8011400002A9F000000000000100", "x" * 32, "0" * 34, "é" * 32, "0" * 55]
 )
-def test_other_text_is_no_offset_id(text: str) -> None:
-    with pytest.raises(IdError, match="is no message id"):
+def test_other_text_is_rejected_as_an_offset_id(text: str) -> None:
+    with pytest.raises(IdError, match="is not a message id"):
         ids.parse_offset_id(text)
 
 
 # Unique ids
 
 
-def test_every_part_of_a_unique_id_has_its_place() -> None:
+def test_the_layout_of_a_unique_id_is_that_of_java() -> None:
     unique = maker(ManualClock(millis("2023-11-01T00:00:01.500")))
 
     assert [unique.make() for _ in range(3)] == [
@@ -85,14 +85,14 @@ def test_an_id_with_ipv6_has_56_digits() -> None:
     assert unique.startswith("00000000000000000000000000000001F0F818B4AAC2")
 
 
-def test_the_counter_begins_again_after_sixteen_bits() -> None:
+def test_the_counter_wraps_after_sixteen_bits() -> None:
     unique = maker(ManualClock())
     made = [unique.make() for _ in range(0x10001)]
 
     assert [text[-4:] for text in made[-2:]] == ["FFFF", "0000"]
 
 
-async def test_a_new_month_begins_at_zero() -> None:
+async def test_the_time_in_an_id_starts_at_zero_each_month() -> None:
     clock = ManualClock(millis("2023-12-31T23:59:59.999"))
     unique = maker(clock)
     assert unique.make()[20:28] == f"{31 * 86_400_000 - 1:08X}"
@@ -102,7 +102,7 @@ async def test_a_new_month_begins_at_zero() -> None:
     assert unique.make()[20:28] == "00000000"
 
 
-def test_a_clock_set_back_a_little_over_the_first_does_not_show() -> None:
+def test_a_clock_set_back_slightly_before_the_first_of_the_month_gives_time_zero() -> None:
     clock = ManualClock(millis("2024-01-01T00:00:00"))
     unique = maker(clock)
     clock._now -= 999
@@ -121,7 +121,7 @@ def test_a_clock_set_back_a_little_over_the_first_does_not_show() -> None:
         ("2024-01-31T12:00:00.000", "2024-02-29T12:00:00"),
     ],
 )
-def test_when_an_id_was_made_is_known_for_a_month(born: str, read: str) -> None:
+def test_the_creation_time_of_an_id_is_known_for_a_month(born: str, read: str) -> None:
     for ip in (LOOPBACK, bytes(16)):
         unique = maker(ManualClock(millis(born)), ip).make()
 
@@ -158,12 +158,12 @@ def test_a_recall_handle_is_five_words_in_base64() -> None:
 
 
 @given(st.text(max_size=60))
-def test_other_text_is_no_recall_handle(text: str) -> None:
+def test_other_text_is_rejected_as_a_recall_handle(text: str) -> None:
     with pytest.raises(IdError):
         ids.decode_handle(text)
 
 
 @pytest.mark.parametrize("words", ["v2 t b 1 k", "v1 t b 1", "", "v1"])
-def test_another_version_or_fewer_words_are_no_recall_handle(words: str) -> None:
-    with pytest.raises(IdError, match="is no recall handle of version v1"):
+def test_a_recall_handle_of_another_version_or_with_fewer_words_is_rejected(words: str) -> None:
+    with pytest.raises(IdError, match="is not a recall handle of version v1"):
         ids.decode_handle(base64.urlsafe_b64encode(words.encode()).decode())

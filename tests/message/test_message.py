@@ -1,4 +1,4 @@
-"""A message in memory."""
+"""Message: properties, keys and ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_properties_are_parsed_once() -> None:
     assert message.tags == "TagA"
 
 
-def test_other_properties_are_parsed_again() -> None:
+def test_changed_properties_are_parsed_again() -> None:
     message = replace(HELLO)
     assert message.tags == "TagA"
 
@@ -27,7 +27,7 @@ def test_other_properties_are_parsed_again() -> None:
     assert replace(message, properties=b"").tags is None
 
 
-def test_whether_somebody_has_looked_makes_no_difference() -> None:
+def test_messages_are_equal_whether_or_not_properties_were_parsed() -> None:
     looked = replace(HELLO)
     assert looked.parsed
 
@@ -36,12 +36,12 @@ def test_whether_somebody_has_looked_makes_no_difference() -> None:
     assert looked != "hello"
 
 
-def test_keys_are_parted_by_spaces_and_empty_ones_dropped() -> None:
+def test_keys_are_separated_by_spaces_and_empty_ones_dropped() -> None:
     assert Message("t", b"", properties.to_bytes({"KEYS": "a  b c "})).keys == ["a", "b", "c"]
     assert Message("t", b"").keys == []
 
 
-def test_a_message_without_a_unique_key_is_known_by_its_place() -> None:
+def test_a_message_without_a_unique_key_has_its_offset_id_as_message_id() -> None:
     assert HELLO.message_id == HELLO.offset_id == "C0A8011400002A9F0000000000001000"
     assert replace(HELLO, properties=b"UNIQ_KEY\x017F00\x02").message_id == "7F00"
 

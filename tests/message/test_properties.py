@@ -1,4 +1,4 @@
-"""Properties: parsed, written, and found without parsing."""
+"""Parsing and encoding properties, and finding single ones."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerolox.message import names, properties
+from kerolox.message import properties, property_names
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.properties import by_mark, find, join, mark, parse, put, remove, replace, to_bytes
 from tests.message.examples import mappings
 
-# Whatever comes, made of few characters so that names and separators meet in every way.
+# Arbitrary data of few characters, so that names and separators occur in all combinations.
 anything = st.text("\x01\x02abé", max_size=30).map(str.encode)
 
 
-def test_each_property_ends_with_its_separator() -> None:
+def test_each_property_ends_with_a_separator() -> None:
     assert to_bytes({"TAGS": "TagA", "WAIT": "true"}) == b"TAGS\x01TagA\x02WAIT\x01true\x02"
     assert to_bytes({}) == b""
 
 
 @given(mappings)
-def test_what_is_written_is_read_again(mapping: dict[str, str]) -> None:
+def test_encoded_properties_are_parsed_again(mapping: dict[str, str]) -> None:
     assert parse(to_bytes(mapping)) == mapping
     assert list(parse(to_bytes(mapping))) == list(mapping)
 
@@ -42,21 +42,21 @@ def test_what_is_written_is_read_again(mapping: dict[str, str]) -> None:
         (b"a\x01\xff\x02", {"a": "\ufffd"}),
     ],
 )
-def test_what_is_no_property_is_left_out(data: bytes, mapping: dict[str, str]) -> None:
+def test_malformed_properties_are_left_out(data: bytes, mapping: dict[str, str]) -> None:
     assert parse(data) == mapping
 
 
-def test_text_and_bytes_are_read_alike() -> None:
+def test_text_and_bytes_are_parsed_alike() -> None:
     assert parse("ключ\x01中文\x02") == parse("ключ\x01中文\x02".encode()) == {"ключ": "中文"}
 
 
 @pytest.mark.parametrize("mapping", [{"a\x01": "b"}, {"a\x02": "b"}, {"a": "b\x02c\x01d"}, {"a": "\ud800"}])
-def test_what_would_be_read_as_something_else_is_not_written(mapping: dict[str, str]) -> None:
+def test_properties_that_would_be_parsed_differently_are_rejected(mapping: dict[str, str]) -> None:
     with pytest.raises(MessageIllegal):
         to_bytes(mapping)
 
 
-def test_a_value_may_hold_what_parts_name_and_value() -> None:
+def test_a_value_may_contain_the_name_value_separator() -> None:
     assert parse(to_bytes({"a": "b\x01c"})) == {"a": "b\x01c"}
 
 
@@ -79,55 +79,58 @@ def test_finding_one_agrees_with_parsing_all(data: bytes, name: str) -> None:
         (b"a\x01\x02a\x01\x02", b""),
     ],
 )
-def test_a_name_counts_only_where_one_begins(data: bytes, value: bytes) -> None:
+def test_a_name_counts_only_at_the_start_of_a_property(data: bytes, value: bytes) -> None:
     assert find(data, mark("a")) == value == parse(data).get("a", "").encode()
 
 
-def test_names_that_are_none_cost_no_more_than_their_length() -> None:
+def test_repeated_false_matches_take_linear_time() -> None:
     data = b"xa\x01" * 10_000
 
     assert find(data, mark("a")) == b""
 
 
 @given(anything, mappings)
-def test_what_is_joined_wins(data: bytes, mapping: dict[str, str]) -> None:
+def test_joined_properties_take_precedence(data: bytes, mapping: dict[str, str]) -> None:
     assert parse(join(data, to_bytes(mapping))) == parse(data) | mapping
 
 
 @given(anything, st.sampled_from(["a", "b", "ab"]))
-def test_what_is_removed_is_gone_and_the_rest_is_not(data: bytes, name: str) -> None:
+def test_removing_one_property_keeps_the_others(data: bytes, name: str) -> None:
     rest = parse(data)
     rest.pop(name, None)
 
     assert parse(remove(data, mark(name))) == rest
 
 
-def test_the_bytes_of_what_stays_stay() -> None:
+def test_removing_keeps_the_bytes_of_the_others() -> None:
     assert remove(b"a\x01b\x02c\x01d\x02", mark("a")) == b"c\x01d\x02"
     assert remove(b"a\x01b\x02c\x01d", mark("c")) == b"a\x01b"
     assert remove(b"a\x01b\x02ca\x01d\x02", mark("b")) == b"a\x01b\x02ca\x01d\x02"
 
 
-def test_what_is_replaced_stays_in_its_place() -> None:
+def test_a_replaced_property_keeps_its_position() -> None:
     assert replace(b"a\x01b\x02c\x01d\x02", mark("a"), b"e") == b"a\x01e\x02c\x01d\x02"
     assert replace(b"a\x01b\x02c\x01d", mark("c"), b"") == b"a\x01b\x02c\x01"
     assert replace(b"ca\x01b\x02", mark("a"), b"e") == b"ca\x01b\x02"
 
 
-def test_reserved_are_the_names_that_a_user_may_not_set() -> None:
-    assert {names.KEYS, names.CRC32, "1ST_POP_TIME", "__BORNHOST"} <= names.RESERVED
-    assert not {names.SHARDING_KEY, names.TRANSACTION_ID, names.INNER_NUM} & names.RESERVED
+def test_reserved_names_are_those_that_java_rejects() -> None:
+    assert {property_names.KEYS, property_names.CRC32, "1ST_POP_TIME", "__BORNHOST"} <= property_names.RESERVED
+    assert (
+        not {property_names.SHARDING_KEY, property_names.TRANSACTION_ID, property_names.INNER_NUM}
+        & property_names.RESERVED
+    )
 
 
 def test_every_name_is_declared_once() -> None:
-    declared = [value for name, value in vars(names).items() if isinstance(value, str) and name.isupper()]
+    declared = [value for name, value in vars(property_names).items() if isinstance(value, str) and name.isupper()]
 
     assert len(declared) == len(set(declared))
-    assert set(declared) > names.RESERVED
-    assert properties.parse(f"{names.TAGS}\x01a") == {"TAGS": "a"}
+    assert set(declared) > property_names.RESERVED
+    assert properties.parse(f"{property_names.TAGS}\x01a") == {"TAGS": "a"}
 
 
-def test_a_value_is_put_whether_or_not_there_was_one() -> None:
+def test_put_sets_a_value_whether_or_not_there_was_one() -> None:
     delay = mark("DELAY")
     assert put(b"", delay, b"3") == b"DELAY\x013\x02"
     assert put(b"KEYS\x01k", delay, b"3") == b"KEYS\x01k\x02DELAY\x013\x02"
@@ -135,9 +138,9 @@ def test_a_value_is_put_whether_or_not_there_was_one() -> None:
 
 
 @given(anything, st.sampled_from(["abcd", "abcdef", "abcé", "TAGS"]))
-def test_an_outline_finds_what_looking_for_it_does(data: bytes, name: str) -> None:
+def test_finding_by_initials_agrees_with_find(data: bytes, name: str) -> None:
     data = data.replace(b"a", b"abcd").replace(b"b", b"TAGS")
 
-    assert properties.pick(properties.outline(data), data, properties.mark(name)) == properties.find(
+    assert properties.find_by_initials(properties.by_initials(data), data, properties.mark(name)) == properties.find(
         data, properties.mark(name)
     )

@@ -1,4 +1,4 @@
-"""The bits of sysFlag."""
+"""Bits of sysFlag."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kerolox.message.sysflag import CompressionType
 
 
 @pytest.mark.parametrize("kind", [sysflag.NOT_TRANSACTION, sysflag.PREPARED, sysflag.COMMIT, sysflag.ROLLBACK])
-def test_the_type_of_a_transaction_is_replaced_and_nothing_else(kind: int) -> None:
+def test_setting_the_transaction_type_changes_no_other_bits(kind: int) -> None:
     assert sysflag.transaction_type(sysflag.with_transaction_type(0x7FF, kind)) == kind
     assert sysflag.with_transaction_type(0x7FF, kind) | 0xC == 0x7FF
 
 
-def test_half_messages_and_those_rolled_back_have_no_place_in_a_queue() -> None:
+def test_prepared_and_rollback_records_are_not_queued() -> None:
     queued = [kind for kind in (0, 4, 8, 0xC) if sysflag.is_queued(0x731 | kind)]
 
     assert queued == [sysflag.NOT_TRANSACTION, sysflag.COMMIT]
@@ -30,12 +30,12 @@ def test_half_messages_and_those_rolled_back_have_no_place_in_a_queue() -> None:
         *((number << 8 | 1, None) for number in range(4, 8)),
     ],
 )
-def test_three_bits_tell_how_a_body_is_compressed(sys_flag: int, kind: CompressionType | None) -> None:
+def test_the_compression_type_has_three_bits(sys_flag: int, kind: CompressionType | None) -> None:
     assert sysflag.compression_type(sys_flag) == kind
 
 
 @pytest.mark.parametrize("kind", list(CompressionType))
-def test_a_body_that_is_restored_keeps_its_type(kind: CompressionType) -> None:
+def test_a_decompressed_body_keeps_its_compression_type(kind: CompressionType) -> None:
     sys_flag = sysflag.with_compression(0x030, kind)
 
     assert sysflag.is_compressed(sys_flag)

@@ -1,4 +1,4 @@
-"""Java's hash of text, against Java's own numbers."""
+"""String.hashCode, compared with hashes computed by Java."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ texts = st.one_of(
 )
 
 
-def slowly(text: str) -> int:
-    """The definition, step by step."""
+def definition(text: str) -> int:
+    """Compute the hash by its definition."""
     units = text.encode("utf-16-be")
     hashed = 0
     for at in range(0, len(units), 2):
@@ -36,43 +36,43 @@ def slowly(text: str) -> int:
 
 
 @pytest.mark.parametrize(("text", "hashed"), VECTORS.items())
-def test_a_hash_is_the_one_of_java(text: str, hashed: int) -> None:
+def test_hashes_equal_those_of_java(text: str, hashed: int) -> None:
     assert java_hash(text) == hashed
     assert tags_code(text.encode()) == hashed
 
 
 @given(texts)
 def test_every_hash_follows_the_definition(text: str) -> None:
-    assert java_hash(text) == slowly(text)
-    assert tags_code(text.encode()) == slowly(text)
+    assert java_hash(text) == definition(text)
+    assert tags_code(text.encode()) == definition(text)
 
 
 @pytest.mark.parametrize("size", [63, 64, 65, 128, 129, 5000])
-def test_long_texts_are_hashed_in_pieces_to_the_same_number(size: int) -> None:
+def test_long_texts_hashed_in_chunks_have_the_same_hash(size: int) -> None:
     text = ("0123456789~" * 500)[:size]
 
-    assert java_hash(text) == slowly(text)
-    assert tags_code(text.encode()) == slowly(text)
-    assert key_hash("topic", text.encode()) == abs(slowly("topic#" + text))
+    assert java_hash(text) == definition(text)
+    assert tags_code(text.encode()) == definition(text)
+    assert key_hash("topic", text.encode()) == abs(definition("topic#" + text))
 
 
 @given(texts, texts)
-def test_a_key_is_hashed_with_its_topic_and_never_negative(topic: str, key: str) -> None:
-    assert key_hash(topic, key.encode()) == abs(slowly(f"{topic}#{key}"))
+def test_a_key_hash_includes_the_topic_and_is_never_negative(topic: str, key: str) -> None:
+    assert key_hash(topic, key.encode()) == abs(definition(f"{topic}#{key}"))
 
 
-def test_the_hash_that_has_no_positive_form_is_zero() -> None:
-    prefix = slowly("t#")
+def test_the_key_hash_of_integer_min_value_is_zero() -> None:
+    prefix = definition("t#")
     wanted = (2**31 - prefix * 31**8) % 2**32
     key = _text_with_hash(wanted, 8)
 
-    assert slowly(f"t#{key}") == -(2**31)
+    assert definition(f"t#{key}") == -(2**31)
     assert key_hash("t", key.encode()) == 0
     assert key_hashes(["t"] * 20, [key.encode()] * 20) == [0] * 20
 
 
 def _text_with_hash(hashed: int, size: int) -> str:
-    """Returns a text of that many characters with that hash: its digits in base 31, moved up to printable ones."""
+    """Return a text of `size` characters with that hash: its digits in base 31, shifted to printable characters."""
     moved = sum(64 * 31**power for power in range(size))
     rest = (hashed - moved) % 2**32
     digits = []
@@ -83,13 +83,13 @@ def _text_with_hash(hashed: int, size: int) -> str:
     return "".join(reversed(digits))
 
 
-def test_what_is_not_utf8_is_replaced_as_java_does() -> None:
+def test_invalid_utf8_is_replaced_as_in_java() -> None:
     assert tags_code(b"a\xffb") == java_hash("a\ufffdb")
     assert key_hash("t", b"a\xffb") == abs(java_hash("t#a\ufffdb"))
 
 
 @given(st.lists(st.tuples(texts, texts), max_size=20), st.integers(1, 20))
-def test_many_keys_are_hashed_at_once_to_the_same_numbers(pairs: list[tuple[str, str]], times: int) -> None:
+def test_hashing_many_keys_together_gives_the_same_hashes(pairs: list[tuple[str, str]], times: int) -> None:
     topics = [topic for topic, _ in pairs] * times
     keys = [key.encode() for _, key in pairs] * times
 
@@ -97,7 +97,7 @@ def test_many_keys_are_hashed_at_once_to_the_same_numbers(pairs: list[tuple[str,
 
 
 @pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 56, 64, 65])
-def test_many_keys_of_any_size_fill_their_lanes_and_no_others(size: int) -> None:
+def test_keys_of_any_size_do_not_overflow_their_lanes(size: int) -> None:
     keys = [bytes([first % 128]) * size for first in range(300)]
 
     assert key_hashes(["topic"] * 300, keys) == [key_hash("topic", key) for key in keys]
@@ -110,9 +110,7 @@ def test_many_keys_of_any_size_fill_their_lanes_and_no_others(size: int) -> None
     st.lists(st.binary(min_size=8, max_size=8).filter(bytes.isascii), min_size=1, max_size=140),
     st.booleans(),
 )
-def test_unique_ids_of_one_client_are_hashed_to_the_same_numbers(
-    head: bytes, tails: list[bytes], is_other: bool
-) -> None:
+def test_unique_ids_of_one_client_have_the_same_hashes(head: bytes, tails: list[bytes], is_other: bool) -> None:
     keys = [head + tail for tail in tails]
     if is_other:
         keys[-1] = b"8" + keys[-1][1:]
@@ -126,7 +124,9 @@ def test_unique_ids_of_one_client_are_hashed_to_the_same_numbers(
     st.lists(st.text("0123456789aF\x7f", max_size=20), min_size=1),
     st.integers(0, 20),
 )
-def test_keys_that_begin_alike_have_the_same_hashes(names: list[str], shared: str, rests: list[str], size: int) -> None:
+def test_keys_with_a_common_prefix_have_the_same_hashes(
+    names: list[str], shared: str, rests: list[str], size: int
+) -> None:
     keys = [(shared + rest).encode() for rest in rests]
     even = [(shared + rest.rjust(size, "0")[:size]).encode() for rest in rests] * 30
     topics = (names * len(even))[: len(even)]

@@ -1,4 +1,4 @@
-"""A NameServer on a real socket with a clock the test owns, and brokers that are only their registrations."""
+"""A NameServer on a real socket with a manual clock, and brokers that only register."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -38,7 +38,7 @@ STANDARD_TOPICS = (topic("T"), topic("TBW102", 8, perm=7))
 
 
 class Broker:
-    """A broker as the NameServer sees it: one connection, and what is said on it."""
+    """A broker as the NameServer sees it: one connection and its requests."""
 
     def __init__(self, namesrv: "NamesrvFixture", name: str, broker_id: int, address: str, cluster: str) -> None:
         self._namesrv = namesrv
@@ -97,7 +97,7 @@ class Broker:
         return await self.call(request, version(counter).encode())
 
     async def disconnect(self) -> None:
-        """Ends the broker's connection and returns when the NameServer has seen it end."""
+        """Closes the connection and returns when the NameServer has noticed it."""
         open_before = self._namesrv.server.server.connections
         await self.client.close()
         await self._namesrv.until(lambda: self._namesrv.server.server.connections < open_before)
@@ -119,11 +119,11 @@ class NamesrvFixture:
         self._brokers.append(broker)
         return broker
 
-    async def ask(self, request: Request[A], body: bytes = b"") -> Reply[A]:
+    async def call(self, request: Request[A], body: bytes = b"") -> Reply[A]:
         return await self.client.call(self.address, request, body)
 
     async def route(self, name: str = "T", **fields: object) -> TopicRouteData:
-        return TopicRouteData.decode((await self.ask(h.GetRouteInfoByTopic(topic=name, **fields))).body)
+        return TopicRouteData.decode((await self.call(h.GetRouteInfoByTopic(topic=name, **fields))).body)
 
     async def queues(self, name: str = "T", broker: str = "broker-a") -> tuple[int, int, int]:
         """Returns read queues, write queues and permission of a topic on a broker."""
@@ -135,11 +135,11 @@ class NamesrvFixture:
         return data.broker_addrs
 
     async def topics(self, request: Request[Empty] | None = None) -> set[str]:
-        body = (await self.ask(request or h.GetAllTopicListFromNameserver())).body
+        body = (await self.call(request or h.GetAllTopicListFromNameserver())).body
         return set(TopicList.decode(body).topic_list)
 
     async def cluster(self) -> ClusterInfo:
-        return ClusterInfo.decode((await self.ask(h.GetBrokerClusterInfo())).body)
+        return ClusterInfo.decode((await self.call(h.GetBrokerClusterInfo())).body)
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(5):

@@ -1,7 +1,7 @@
-"""What was asked of Java's NameServer 5.5.0 is asked of ours, in the same order; the answers are compared.
+"""Replays the requests recorded against Java's NameServer 5.5.0, in the same order, and compares the responses.
 
-Each serialization has a server of its own and all of its requests come on one connection, as when they were recorded
-(tests/golden/README.md). What is answered otherwise on purpose stands in a table below, with the reason.
+Each serialization has its own server, and all its requests use one connection, as when they were recorded
+(tests/golden/README.md). Intentional differences are listed below with their reasons.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from kerolox.codes import ResponseCode
 from kerolox.namesrv import NameServer, NamesrvConfig
-from kerolox.runtime import fastjson, properties
+from kerolox.runtime.text import fastjson, properties
 from kerolox.wire import command
 from kerolox.wire.bodies.kv import KVConfig
 from kerolox.wire.command import Command
@@ -27,7 +27,7 @@ from tests.golden.recordings import HERE, Direction, load
 VERSION = "5.5.0"
 
 # Java decodes a header in which required fields are missing and goes on with null: it finds nothing for the topic
-# "null", or deletes what is not there and reports success. We say which field is missing (SYSTEM_ERROR).
+# "null", or deletes nothing and reports success. Our response names the missing field (SYSTEM_ERROR).
 FIELDS_REQUIRED = {
     "put-without-fields": "namespace",
     "put-without-value": "value",
@@ -52,25 +52,27 @@ FIELDS_REQUIRED = {
     "heartbeat-without-fields": "clusterName",
 }
 
-# Java sends the remark with which every response of it begins, although the request succeeded.
-REMARK_FORGOTTEN = {"member-group-unknown-broker", "member-group"}
+# Java leaves its initial error remark in the response, although the request succeeded.
+LEFTOVER_REMARK = {"member-group-unknown-broker", "member-group"}
 
-# Java says `any broker`: the first in the order of a hash table.
+# Java returns the address of any broker: the first in the order of a hash table.
 ANY_BROKER = {"system-topics"}
 
-# The remark is Java's exception with a line of its source; ours says what could not be read. Java's answer has no
-# fields because it was made anew; ours has those (none set) of any failed registration.
-EXCEPTION_SHOWN = {"register-with-malformed-body"}
+# Java's remark is an exception with a line of its source; ours names what could not be decoded. Java's response has no
+# fields because it is a new object; ours has the (unset) fields of any failed registration.
+EXCEPTION_IN_REMARK = {"register-with-malformed-body"}
 
-# Sizes of thread pools and the like are read at the start only, and we say so (NO_PERMISSION) where Java accepts the
-# value and goes on with the old threads.
+# Sizes of thread pools are read only at startup. We refuse to change them (NO_PERMISSION), while Java accepts the
+# value and continues with the old threads.
 CONFIG_REFUSED = {"config-update"}
 
 CONFIG_SHOWN = {"config"}
-# Where the server lies, and the value that was refused above.
-CONFIG_OF_THE_PLACE = {"configStorePath", "kvConfigPath", "listenPort", "rocketmqHome", "serverWorkerThreads"}
-# Ours alone: bounds that Java does not have, and TLS, which Java keeps in system properties.
-CONFIG_OF_OURS = {
+# Paths and ports of the installation, and the value that was refused above.
+CONFIG_OF_THE_INSTALLATION = {"configStorePath", "kvConfigPath", "listenPort", "rocketmqHome", "serverWorkerThreads"}
+# Our own keys: limits that Java does not have, and TLS, which Java configures by system properties.
+OWN_CONFIG = {
+    "frameHeaderBytesMax",
+    "topicQueueNumsMax",
     "brokerNumsMax",
     "topicNumsMax",
     "kvConfigBytesMax",
@@ -78,6 +80,7 @@ CONFIG_OF_OURS = {
     "partialFrameTimeSeconds",
     "serverConnectionsMax",
     "partialFrameBytesMax",
+    "proxyProtocolTrustedAddresses",
     "logDir",
     "logFormat",
     "logLevel",
@@ -90,7 +93,7 @@ CONFIG_OF_OURS = {
     "metricsSeriesMax",
 }
 
-ON_PURPOSE = FIELDS_REQUIRED.keys() | EXCEPTION_SHOWN | CONFIG_REFUSED | CONFIG_SHOWN
+INTENTIONAL = FIELDS_REQUIRED.keys() | EXCEPTION_IN_REMARK | CONFIG_REFUSED | CONFIG_SHOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +110,13 @@ class Exchange:
 Replay = tuple[NamesrvConfig, list[Exchange]]
 
 
-def read(frame: bytes) -> Command:
+def decode_frame(frame: bytes) -> Command:
     (found,) = FrameReader().feed(frame)
     return command.decode(found)
 
 
-def recorded(serialization: str) -> Iterator[tuple[str, bytes, bytes]]:
-    """Case, request and answer; 5.5.0 answers everything that is in these recordings."""
+def recorded_exchanges(serialization: str) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yields case, request frame and response frame; 5.5.0 answers every request in these recordings."""
     recordings = [each for each in load(VERSION) if each.case.startswith(f"{serialization}/")]
     requests, answers = recordings[::2], recordings[1::2]
     for request, answer in zip(requests, answers, strict=True):
@@ -122,16 +125,16 @@ def recorded(serialization: str) -> Iterator[tuple[str, bytes, bytes]]:
         yield request.case, request.frame, answer.frame
 
 
-async def replayed(server: NameServer, serialization: str) -> AsyncIterator[Exchange]:
+async def replay_exchanges(server: NameServer, serialization: str) -> AsyncIterator[Exchange]:
     host, _, port = server.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        for case, request, answer in recorded(serialization):
+        for case, request, answer in recorded_exchanges(serialization):
             writer.write(request)
             async with asyncio.timeout(5):
                 prefix = await reader.readexactly(4)
                 frame = prefix + await reader.readexactly(int.from_bytes(prefix, "big"))
-            yield Exchange(case, read(frame), read(answer))
+            yield Exchange(case, decode_frame(frame), decode_frame(answer))
     finally:
         writer.close()
         await writer.wait_closed()
@@ -146,43 +149,43 @@ async def replay(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     config.config_store_path = tmp_path / "namesrv.properties"
     config.order_message_enable = True
     async with NameServer(config) as server:
-        return config, [exchange async for exchange in replayed(server, request.param)]
+        return config, [exchange async for exchange in replay_exchanges(server, request.param)]
 
 
-def test_the_answers_are_those_of_java(replay: Replay) -> None:
+def test_responses_equal_those_of_java(replay: Replay) -> None:
     _, exchanges = replay
 
     different = [
         f"{exchange.case}: {what} is {ours!r}, Java's {java!r}"
         for exchange in exchanges
-        if exchange.name not in ON_PURPOSE
-        for what, ours, java in compared(exchange)
+        if exchange.name not in INTENTIONAL
+        for what, ours, java in comparisons(exchange)
         if ours != java
     ]
 
     assert not different, "\n".join(different)
 
 
-def compared(exchange: Exchange) -> Iterator[tuple[str, Any, Any]]:
+def comparisons(exchange: Exchange) -> Iterator[tuple[str, Any, Any]]:
     ours, java = exchange.ours, exchange.java
     yield "opaque", ours.opaque, java.opaque
     yield "flag", ours.flag, java.flag
     yield "language", ours.language, java.language
     yield "version", ours.version, java.version
     yield "code", ours.code, java.code
-    yield "remark", ours.remark, None if exchange.name in REMARK_FORGOTTEN else java.remark
+    yield "remark", ours.remark, None if exchange.name in LEFTOVER_REMARK else java.remark
     yield "extFields", fields(ours, ours), fields(java, ours)
-    yield "body", said(ours, exchange.name), said(java, exchange.name)
+    yield "body", decoded_body(ours, exchange.name), decoded_body(java, exchange.name)
 
 
 def fields(answer: Command, ours: Command) -> dict[str, str] | None:
-    """The binary header, in which we answer a binary request, cannot tell no fields from none set."""
+    """The binary header of our responses cannot distinguish a missing field table from an empty one."""
     found = None if answer.ext is None else ext_text(answer.ext)
     return (found or None) if ours.serialization == command.BINARY else found
 
 
-def said(answer: Command, name: str) -> Any:
-    """The body as a value, in which the order of lists does not count: Java's is that of its hash tables."""
+def decoded_body(answer: Command, name: str) -> Any:
+    """The decoded body, with lists sorted: their order in Java is that of its hash tables."""
     if not answer.body:
         return None
     value = unordered(fastjson.parse(answer.body))
@@ -199,20 +202,20 @@ def unordered(value: Any) -> Any:
     return value
 
 
-# Where nothing was hashed, the bytes are the same as well.
+# Responses with lists in the order of a hash table; the bytes of all others are equal too.
 HASHED = {"route-two-brokers", "cluster-info", "topic-list", "system-topics"}
 
 
-def test_the_bodies_are_those_of_java_to_the_byte_where_java_hashes_nothing(replay: Replay) -> None:
+def test_bodies_equal_javas_byte_for_byte_where_no_hash_table_is_involved(replay: Replay) -> None:
     _, exchanges = replay
 
     for exchange in exchanges:
-        if exchange.name not in ON_PURPOSE | HASHED:
+        if exchange.name not in INTENTIONAL | HASHED:
             assert exchange.ours.body == exchange.java.body, exchange.case
 
 
-def test_a_request_is_answered_in_its_own_serialization(replay: Replay) -> None:
-    """Java 5.x answers in JSON whatever it is asked in; either is fine with its clients, and 4.9 did as we do."""
+def test_a_response_has_the_serialization_of_its_request(replay: Replay) -> None:
+    """Java 5.x always answers in JSON; its clients accept both, and 4.9 did as we do."""
     _, exchanges = replay
 
     asked = command.JSON if exchanges[0].case.startswith("json/") else command.BINARY
@@ -221,7 +224,7 @@ def test_a_request_is_answered_in_its_own_serialization(replay: Replay) -> None:
     assert {exchange.java.serialization for exchange in exchanges} == {command.JSON}
 
 
-def test_a_field_that_is_required_is_missed_by_name(replay: Replay) -> None:
+def test_the_error_names_a_missing_required_field(replay: Replay) -> None:
     _, exchanges = replay
     refused = [exchange for exchange in exchanges if exchange.name in FIELDS_REQUIRED]
 
@@ -232,27 +235,27 @@ def test_a_field_that_is_required_is_missed_by_name(replay: Replay) -> None:
         assert exchange.ours.body == b""
 
 
-def test_a_body_that_cannot_be_read_is_a_system_error_in_our_words(replay: Replay) -> None:
+def test_an_undecodable_body_is_a_system_error(replay: Replay) -> None:
     _, exchanges = replay
-    (refused,) = (exchange for exchange in exchanges if exchange.name in EXCEPTION_SHOWN)
+    (refused,) = (exchange for exchange in exchanges if exchange.name in EXCEPTION_IN_REMARK)
 
     assert refused.ours.code == refused.java.code == ResponseCode.SYSTEM_ERROR
     assert "Failed to decode RegisterBrokerBody" in (refused.java.remark or "")
     assert (refused.ours.remark or "").startswith("Failed to decode RegisterBrokerBody: ")
 
 
-def test_the_configuration_is_javas_with_keys_of_our_own(replay: Replay) -> None:
+def test_the_configuration_has_javas_keys_and_our_own(replay: Replay) -> None:
     _, exchanges = replay
     (shown,) = (exchange for exchange in exchanges if exchange.name in CONFIG_SHOWN)
     ours, java = properties.parse(shown.ours.body.decode()), properties.parse(shown.java.body.decode())
 
-    assert {key for key in ours.keys() - java.keys() if not key.startswith("tls.")} == CONFIG_OF_OURS
+    assert {key for key in ours.keys() - java.keys() if not key.startswith("tls.")} == OWN_CONFIG
     assert java.keys() - ours.keys() == set()
-    assert {key for key in java if ours[key] != java[key]} <= CONFIG_OF_THE_PLACE
+    assert {key for key in java if ours[key] != java[key]} <= CONFIG_OF_THE_INSTALLATION
     assert list(ours) == sorted(ours)
 
 
-def test_what_is_fixed_at_the_start_cannot_be_changed_over_the_wire(replay: Replay) -> None:
+def test_settings_read_only_at_startup_cannot_be_changed_over_the_wire(replay: Replay) -> None:
     _, exchanges = replay
     (refused,) = (exchange for exchange in exchanges if exchange.name in CONFIG_REFUSED)
 
@@ -260,7 +263,7 @@ def test_what_is_fixed_at_the_start_cannot_be_changed_over_the_wire(replay: Repl
     assert (refused.ours.remark or "").startswith("serverWorkerThreads cannot be changed while running")
 
 
-def test_the_key_value_file_says_in_the_end_what_javas_says(replay: Replay) -> None:
+def test_the_final_key_value_file_equals_javas(replay: Replay) -> None:
     config, _ = replay
 
     ours = KVConfig.decode(config.kv_config_path.read_bytes())

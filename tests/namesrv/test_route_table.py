@@ -1,4 +1,6 @@
-"""What brokers tell the NameServer, beyond the twenty scenarios."""
+"""The route table, beyond the twenty scenarios."""
+
+import asyncio
 
 import pytest
 
@@ -6,14 +8,14 @@ from kerolox.codes import Version
 from kerolox.errors import SystemFailure, TopicNotFound
 from kerolox.namesrv import NamesrvConfig
 from kerolox.wire import command
-from kerolox.wire.bodies.registration import RegisterBrokerBody, compress
+from kerolox.wire.bodies.registration import RegisterBrokerBody, compress, crc32
 from kerolox.wire.bodies.routes import QueueData, TopicRouteData
 from kerolox.wire.bodies.topics import TopicConfigTable, TopicQueueMappingInfo
 from kerolox.wire.headers import namesrv as h
 from tests.namesrv.conftest import STANDARD_TOPICS, NamesrvFixture, topic, version
 
 
-async def test_a_compressed_registration_counts_like_a_plain_one(namesrv: NamesrvFixture) -> None:
+async def test_a_compressed_registration_is_applied(namesrv: NamesrvFixture) -> None:
     table = TopicConfigTable(version(1), {config.topic_name: config for config in STANDARD_TOPICS})
     body = compress(RegisterBrokerBody([], table), Version.V5_5_0)
     broker = namesrv.broker()
@@ -33,16 +35,16 @@ async def test_a_compressed_registration_counts_like_a_plain_one(namesrv: Namesr
     assert await namesrv.queues("TBW102") == (8, 8, 7)
 
 
-async def test_a_registration_that_cannot_be_read_is_refused(namesrv: NamesrvFixture) -> None:
+async def test_an_undecodable_registration_is_refused(namesrv: NamesrvFixture) -> None:
     header = h.RegisterBroker(
         broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="b", compressed=True
     )
 
     with pytest.raises(SystemFailure, match="Failed to decode RegisterBrokerBody"):
-        await namesrv.ask(header, b"this is not zlib")
+        await namesrv.call(header, b"this is not zlib")
 
 
-async def test_a_broker_older_than_3_0_11_registers_its_topics_alone(namesrv: NamesrvFixture) -> None:
+async def test_a_broker_older_than_3_0_11_sends_only_the_topic_table(namesrv: NamesrvFixture) -> None:
     table = TopicConfigTable(version(1), {config.topic_name: config for config in STANDARD_TOPICS})
     header = h.RegisterBroker(
         broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
@@ -63,16 +65,16 @@ async def test_a_registration_without_a_body_registers_the_broker_without_topics
         broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
     )
 
-    await namesrv.ask(header)
+    await namesrv.call(header)
 
     assert (await namesrv.cluster()).broker_addr_table["broker-a"].broker_addrs == {0: "a:1"}
     assert await namesrv.topics() == set()
 
 
-async def test_a_topic_deleted_here_returns_with_the_next_registration(namesrv: NamesrvFixture) -> None:
+async def test_a_deleted_topic_returns_with_the_next_registration(namesrv: NamesrvFixture) -> None:
     broker = namesrv.broker()
     await broker.register(*STANDARD_TOPICS, counter=1)
-    await namesrv.ask(h.DeleteTopicInNamesrv(topic="T"))
+    await namesrv.call(h.DeleteTopicInNamesrv(topic="T"))
 
     await broker.register(*STANDARD_TOPICS, counter=1)
 
@@ -98,7 +100,7 @@ async def test_a_deposed_master_with_an_older_state_is_ignored(namesrv: NamesrvF
     assert await namesrv.addresses() == {0: "10.0.0.5:10911"}
 
 
-async def test_an_address_under_a_new_name_leaves_its_old_group(namesrv: NamesrvFixture) -> None:
+async def test_registering_under_a_new_broker_name_leaves_the_old_group(namesrv: NamesrvFixture) -> None:
     await namesrv.broker("old").register(*STANDARD_TOPICS)
 
     await namesrv.broker("new").register(*STANDARD_TOPICS)
@@ -106,18 +108,18 @@ async def test_an_address_under_a_new_name_leaves_its_old_group(namesrv: Namesrv
     assert set((await namesrv.cluster()).broker_addr_table) == {"new"}
 
 
-async def test_order_topics_are_told_to_brokers_unless_configured_otherwise(namesrv: NamesrvFixture) -> None:
-    await namesrv.ask(h.PutKVConfig(namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4"))
+async def test_order_topics_are_returned_to_brokers_unless_disabled(namesrv: NamesrvFixture) -> None:
+    await namesrv.call(h.PutKVConfig(namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4"))
 
-    told = await namesrv.broker().register(*STANDARD_TOPICS)
+    enabled = await namesrv.broker().register(*STANDARD_TOPICS)
     namesrv.config.return_order_topic_config_to_broker = False
-    untold = await namesrv.broker().register(*STANDARD_TOPICS)
+    disabled = await namesrv.broker().register(*STANDARD_TOPICS)
 
-    assert told.body == b'{"table":{"T":"broker-a:4"}}'
-    assert untold.body == b""
+    assert enabled.body == b'{"table":{"T":"broker-a:4"}}'
+    assert disabled.body == b""
 
 
-async def test_filter_servers_are_kept_returned_and_removed(namesrv: NamesrvFixture) -> None:
+async def test_filter_servers_are_stored_returned_and_removed(namesrv: NamesrvFixture) -> None:
     broker = namesrv.broker()
     await broker.register(*STANDARD_TOPICS, filter_servers=["10.0.0.5:30001"])
     assert (await namesrv.route()).filter_server_table == {"10.0.0.5:10911": ["10.0.0.5:30001"]}
@@ -138,17 +140,17 @@ async def test_static_topics_carry_their_mapping(namesrv: NamesrvFixture) -> Non
         broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
     )
 
-    await namesrv.ask(header, RegisterBrokerBody(None, table).encode())
+    await namesrv.call(header, RegisterBrokerBody(None, table).encode())
 
     assert (await namesrv.route()).topic_queue_mapping_by_broker == {"broker-a": mapping}
 
 
 async def test_one_topic_is_registered_for_known_brokers_only(namesrv: NamesrvFixture) -> None:
     await namesrv.broker().register(*STANDARD_TOPICS)
-    known, unknown = QueueData("broker-a", 2, 2, 6), QueueData("stranger", 2, 2, 6)
+    known, unknown = QueueData("broker-a", 2, 2, 6), QueueData("unknown", 2, 2, 6)
 
-    await namesrv.ask(h.RegisterTopicInNamesrv(topic="U"), TopicRouteData(queue_datas=[known]).encode())
-    await namesrv.ask(h.RegisterTopicInNamesrv(topic="V"), TopicRouteData(queue_datas=[known, unknown]).encode())
+    await namesrv.call(h.RegisterTopicInNamesrv(topic="U"), TopicRouteData(queue_datas=[known]).encode())
+    await namesrv.call(h.RegisterTopicInNamesrv(topic="V"), TopicRouteData(queue_datas=[known, unknown]).encode())
 
     assert await namesrv.queues("U") == (2, 2, 6)
     assert await namesrv.topics() == {"T", "TBW102", "U"}
@@ -158,15 +160,15 @@ async def test_deleting_in_a_cluster_leaves_the_topic_elsewhere(namesrv: Namesrv
     await namesrv.broker("broker-a", cluster="C").register(*STANDARD_TOPICS)
     await namesrv.broker("broker-b", address="10.0.0.7:10911", cluster="D").register(*STANDARD_TOPICS)
 
-    await namesrv.ask(h.DeleteTopicInNamesrv(topic="T", cluster_name="C"))
+    await namesrv.call(h.DeleteTopicInNamesrv(topic="T", cluster_name="C"))
     assert [data.broker_name for data in (await namesrv.route("T")).queue_datas] == ["broker-b"]
 
-    await namesrv.ask(h.DeleteTopicInNamesrv(topic="T", cluster_name="D"))
+    await namesrv.call(h.DeleteTopicInNamesrv(topic="T", cluster_name="D"))
     with pytest.raises(TopicNotFound):
         await namesrv.route("T")
 
 
-async def test_names_and_numbers_are_bounded(namesrv: NamesrvFixture, config: NamesrvConfig) -> None:
+async def test_sizes_and_numbers_are_limited(namesrv: NamesrvFixture, config: NamesrvConfig) -> None:
     with pytest.raises(SystemFailure, match="have 1 to 255 characters"):
         await namesrv.broker("b" * 300).register(*STANDARD_TOPICS)
     with pytest.raises(SystemFailure, match="have 1 to 255 characters"):
@@ -181,17 +183,17 @@ async def test_names_and_numbers_are_bounded(namesrv: NamesrvFixture, config: Na
         await namesrv.broker("another").register(*STANDARD_TOPICS)
 
 
-async def test_a_repeated_registration_is_not_read_again(namesrv: NamesrvFixture) -> None:
-    """Most registrations repeat the last to the letter; they cost no more than a heartbeat."""
+async def test_a_repeated_registration_is_not_decoded_again(namesrv: NamesrvFixture) -> None:
+    """Most registrations are identical to the last one; they cost no more than a heartbeat."""
     broker = namesrv.broker()
     await broker.register(*STANDARD_TOPICS, timeout_millis=10_000)
-    said = namesrv.server.table.live
-    before = next(iter(said.values()))
+    live = namesrv.server.table.live
+    before = next(iter(live.values()))
 
     await namesrv.clock.advance(8)
     await broker.register(*STANDARD_TOPICS, timeout_millis=10_000)
 
-    assert next(iter(said.values())) is before
+    assert next(iter(live.values())) is before
     await namesrv.clock.advance(8)
     assert await namesrv.queues("T") == (4, 4, 6)
 
@@ -206,7 +208,7 @@ async def test_a_repeated_registration_on_a_new_connection_moves_the_broker(name
     assert await namesrv.queues("T") == (4, 4, 6)
 
 
-async def test_a_slave_hears_of_its_master_although_it_repeats_itself(namesrv: NamesrvFixture) -> None:
+async def test_a_repeated_registration_of_a_slave_returns_its_new_master(namesrv: NamesrvFixture) -> None:
     slave, master = namesrv.broker(broker_id=1, address="10.0.0.6:10911"), namesrv.broker()
     await slave.register(*STANDARD_TOPICS)
     await master.register(*STANDARD_TOPICS)
@@ -215,28 +217,28 @@ async def test_a_slave_hears_of_its_master_although_it_repeats_itself(namesrv: N
     assert (await slave.register(*STANDARD_TOPICS)).fields.master_addr == "10.0.0.5:10911"
 
 
-async def test_a_repeated_registration_is_read_when_the_rules_have_changed(namesrv: NamesrvFixture) -> None:
+async def test_a_repeated_registration_is_decoded_again_after_a_configuration_change(namesrv: NamesrvFixture) -> None:
     broker = namesrv.broker()
     await broker.register(*STANDARD_TOPICS, topic("U"), counter=1)
     await broker.register(*STANDARD_TOPICS, counter=2)
     assert "U" in await namesrv.topics()
 
-    await namesrv.ask(h.UpdateNamesrvConfig(), b"deleteTopicWithBrokerRegistration=true")
+    await namesrv.call(h.UpdateNamesrvConfig(), b"deleteTopicWithBrokerRegistration=true")
     await broker.register(*STANDARD_TOPICS, counter=2)
 
     assert "U" not in await namesrv.topics()
 
 
 async def test_a_refused_registration_leaves_nothing_behind(namesrv: NamesrvFixture) -> None:
-    """What is in no table of the living would never leave again."""
-    with pytest.raises(SystemFailure, match="a topic name of 2000 characters"):
+    """An entry without a live broker would never be removed."""
+    with pytest.raises(SystemFailure, match="topic name of 2000 characters"):
         await namesrv.broker().register(*STANDARD_TOPICS, topic("t" * 2000))
 
     assert (await namesrv.cluster()).broker_addr_table == {}
     assert await namesrv.topics() == set()
 
 
-async def test_the_number_of_brokers_is_bounded_within_a_group_too(namesrv: NamesrvFixture) -> None:
+async def test_the_number_of_brokers_is_limited_within_a_group_too(namesrv: NamesrvFixture) -> None:
     namesrv.config.broker_nums_max = 2
     for number in range(2):
         await namesrv.broker(broker_id=number, address=f"10.0.0.{number}:1").register(*STANDARD_TOPICS)
@@ -245,18 +247,20 @@ async def test_the_number_of_brokers_is_bounded_within_a_group_too(namesrv: Name
         await namesrv.broker(broker_id=2, address="10.0.0.2:1").register(*STANDARD_TOPICS)
 
 
-async def test_a_broker_leaves_the_group_it_registered_in_whatever_it_says(namesrv: NamesrvFixture) -> None:
+async def test_unregistering_with_a_wrong_broker_name_removes_the_broker_from_its_group(
+    namesrv: NamesrvFixture,
+) -> None:
     broker = namesrv.broker("broker-a")
     await broker.register(*STANDARD_TOPICS)
-    broker.name = "somebody else"
+    broker.name = "another"
 
     await broker.unregister()
 
     assert (await namesrv.cluster()).broker_addr_table == {}
 
 
-async def test_a_large_registration_with_static_topics_is_read(namesrv: NamesrvFixture) -> None:
-    """Integer keys without quotes make it fastjson's dialect, of which long documents are otherwise refused."""
+async def test_a_large_registration_with_static_topics_is_decoded(namesrv: NamesrvFixture) -> None:
+    """Unquoted integer keys make it fastjson's dialect; other documents of this size are refused in that dialect."""
     topics = [topic(f"topic-{number}") for number in range(3000)]
     mapping = TopicQueueMappingInfo("topic-0", "__global__", 4, "broker-a", 7, False, {0: 0, 1: 1})
     table = TopicConfigTable(version(1), {config.topic_name: config for config in topics}, None, {"topic-0": mapping})
@@ -266,18 +270,86 @@ async def test_a_large_registration_with_static_topics_is_read(namesrv: NamesrvF
         broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
     )
 
-    await namesrv.ask(header, body)
+    await namesrv.call(header, body)
 
     assert len(await namesrv.topics()) == 3000
 
 
-async def test_queues_with_the_old_spelling_of_their_flag_are_read(namesrv: NamesrvFixture) -> None:
-    """Up to 4.8 it was `topicSynFlag`."""
+async def test_the_old_spelling_of_the_topic_flag_is_accepted(namesrv: NamesrvFixture) -> None:
+    """Releases up to 4.8 spell it `topicSynFlag`."""
     await namesrv.broker().register(*STANDARD_TOPICS)
     body = b'{"queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":1,"topicSynFlag":1,"writeQueueNums":1}]}'
 
-    await namesrv.ask(h.RegisterTopicInNamesrv(topic="old"), body)
+    await namesrv.call(h.RegisterTopicInNamesrv(topic="old"), body)
 
     (queues,) = (await namesrv.route("old")).queue_datas
     assert queues.topic_sys_flag == 1
     assert await namesrv.topics(h.GetUnitTopicList()) == {"old"}
+
+
+async def test_too_many_queues_are_refused_and_the_error_names_the_setting(namesrv: NamesrvFixture) -> None:
+    """Clients build a list of the queues of a route."""
+    too_many, refusal = 2**31 - 1, r"topic U of 2147483647 queues exceeds the limit of 65536 \(topicQueueNumsMax\)"
+    with pytest.raises(SystemFailure, match=refusal):
+        await namesrv.broker().register(*STANDARD_TOPICS, topic("U", too_many))
+    assert await namesrv.topics() == set()
+
+    await namesrv.broker().register(*STANDARD_TOPICS, topic("most", 65_536))
+    route = TopicRouteData(queue_datas=[QueueData("broker-a", 4, too_many, 6)])
+    with pytest.raises(SystemFailure, match=refusal):
+        await namesrv.call(h.RegisterTopicInNamesrv(topic="U"), route.encode())
+
+    assert await namesrv.topics() == {"T", "TBW102", "most"}
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+async def test_a_registration_of_10000_topics_is_applied(namesrv: NamesrvFixture, is_compressed: bool) -> None:
+    topics = {f"topic-{number}": topic(f"topic-{number}", number % 8) for number in range(10_000)}
+    body = RegisterBrokerBody(["f:1"], TopicConfigTable(version(1), topics))
+    data = compress(body, 435) if is_compressed else body.encode()
+    header = h.RegisterBroker(
+        broker_id=0,
+        cluster_name="C",
+        broker_addr="a:1",
+        ha_server_addr="a:2",
+        broker_name="broker-a",
+        compressed=is_compressed,
+        body_crc32=crc32(data),
+    )
+
+    await namesrv.call(header, data)
+
+    assert await namesrv.topics() == topics.keys()
+    assert await namesrv.queues("topic-9999") == (7, 7, 6)
+    assert (await namesrv.route("topic-0")).filter_server_table == {"a:1": ["f:1"]}
+
+
+async def test_a_registration_does_not_overtake_a_long_one_of_the_same_broker(namesrv: NamesrvFixture) -> None:
+    broker = namesrv.broker()
+    topics = [topic(f"topic-{number}") for number in range(10_000)]
+
+    await asyncio.gather(
+        broker.register(*topics, counter=1), broker.register(topic("topic-9999", 8), topic("new"), counter=2)
+    )
+
+    assert await namesrv.queues("topic-9999") == (8, 8, 6)
+    assert len(await namesrv.topics()) == 10_001
+
+
+async def test_a_broker_that_disconnects_during_a_long_registration_leaves_nothing_behind(
+    namesrv: NamesrvFixture,
+) -> None:
+    table = namesrv.server.table
+    body = RegisterBrokerBody(None, TopicConfigTable(version(1), {str(i): topic(str(i)) for i in range(5000)}))
+    header = h.RegisterBroker(
+        broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
+    )
+    steps = table.register_steps(header, body, channel := object())
+    next(steps)
+    assert 0 < len(table.topics) < 5000
+
+    table.channel_closed(channel)
+
+    with pytest.raises(SystemFailure, match="was unregistered during its registration"):
+        next(steps)
+    assert (table.topics, table.groups, table.live) == ({}, {}, {})

@@ -1,4 +1,4 @@
-"""A server, a client and a processor for tests that need nothing special of them."""
+"""Fixtures: a server, a client and a processor with default settings."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 import trustme
 
 from kerolox.remoting.client import Client
-from kerolox.remoting.server import Server
+from kerolox.remoting.server.server import Server
 from kerolox.remoting.tls import ServerTls, TlsFiles
 from tests.loops import BOTH, Loops
 from tests.remoting.support import Echo, issue, serving

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: a processor, a server on a port of its own, and a peer that speaks bytes."""
+"""Shared by the tests of remoting: a processor, a server on a free port, and a peer that sends raw bytes."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,8 @@ import trustme
 
 from kerolox.codes import RequestCode
 from kerolox.remoting.address import parse_address
-from kerolox.remoting.routes import Incoming, Routes, handles
-from kerolox.remoting.server import Server
+from kerolox.remoting.router import Incoming, Router, handles
+from kerolox.remoting.server.server import Server
 from kerolox.remoting.tls import TlsFiles
 from kerolox.runtime.clock import Clock, ManualClock
 from kerolox.runtime.service import Supervisor
@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 20
 
 
 class Echo:
-    """Answers at once what it was asked, or waits until the test opens the gate."""
+    """Echoes requests at once, or waits until the test opens the gate."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -64,7 +64,7 @@ class Echo:
 
     @handles(DeleteKVConfig)
     async def ask_back(self, request: Incoming[DeleteKVConfig]) -> Reply[Empty]:
-        """Asks the asker for the key, and answers with what it said."""
+        """Calls the client back with the key, and responds with its response."""
         found = await request.connection.call(GetKVConfig(namespace="", key=request.header.key))
         return Reply(body=(found.fields.value or "").encode())
 
@@ -74,16 +74,16 @@ class Echo:
 
 @contextlib.asynccontextmanager
 async def serving(
-    *processors: object, routes: Routes | None = None, clock: Clock | None = None, **options: Any
+    *processors: object, router: Router | None = None, clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[Server]:
-    """A server on a port the system chose, watched over by a clock that stands still."""
-    server = Server(routes or Routes(*processors), host="127.0.0.1", port=0, clock=clock or ManualClock(), **options)
+    """A server on a free port, with a manual clock by default."""
+    server = Server(router or Router(*processors), host="127.0.0.1", port=0, clock=clock or ManualClock(), **options)
     async with Supervisor(server):
         yield server
 
 
 class Peer:
-    """The other end as a test wants it: it sends any bytes and says what came back."""
+    """A raw peer: sends any bytes and returns what it receives."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -114,7 +114,7 @@ class Peer:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not self._answers:
                 data = await self.reader.read(65536)
-                assert data, "closed before the answer came"
+                assert data, "closed before the response arrived"
                 self._answers += [decode(frame) for frame in self._frames.feed(data)]
         return self._answers.pop(0)
 
@@ -122,7 +122,7 @@ class Peer:
         return [await self.answer() for _ in range(count)]
 
     async def rest(self) -> bytes:
-        """Returns what comes until the other side closes."""
+        """Returns the bytes received until the other side closes."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             try:
                 return await self.reader.read()
@@ -131,7 +131,7 @@ class Peer:
 
     async def close(self) -> None:
         self.writer.close()
-        # What a hostile peer left behind is nobody's concern.
+        # Errors from a connection that the test broke on purpose do not matter.
         with contextlib.suppress(OSError, ssl.SSLError):
             await self.writer.wait_closed()
 
@@ -155,7 +155,7 @@ def ask_slow(namespace: str, *, opaque: int = 7, flag: int = 0) -> bytes:
 
 
 def ask_unknown(*, opaque: int = 7, flag: int = 0, code: int = RequestCode.PUT_KV_CONFIG) -> bytes:
-    """A request that Echo does not know."""
+    """A request without a handler in Echo."""
     return encode(JSON, code=code, opaque=opaque, flag=flag)
 
 
@@ -172,14 +172,14 @@ def get_unknown() -> PutKVConfig:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Lets the loop turn until `condition` holds."""
+    """Runs the event loop until `condition` holds."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0)
 
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged at WARNING or above, by us or by asyncio."""
+    """Returns the messages logged at WARNING or above, by us or by asyncio."""
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 

@@ -1,4 +1,4 @@
-"""Addresses as people write them."""
+"""Parsing and formatting of addresses."""
 
 import pytest
 
@@ -38,17 +38,17 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> Non
     ],
 )
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"is no address: expected host:port, such as 127\.0\.0\.1:9876"):
+    with pytest.raises(ConfigurationError, match=r"is not an address: expected host:port, such as 127\.0\.0\.1:9876"):
         parse_address(text)
 
 
-def test_a_list_is_parted_by_semicolons_and_names_each_once() -> None:
+def test_a_list_is_split_at_semicolons_without_duplicates() -> None:
     assert parse_addresses(" a:1;b:2 ;;[::1]:3;a:1;") == ["a:1", "b:2", "[::1]:3"]
     assert parse_addresses(" ; ") == []
 
 
 def test_a_list_with_one_bad_address_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="'b' is no address"):
+    with pytest.raises(ConfigurationError, match="'b' is not an address"):
         parse_addresses("a:1;b")
 
 

@@ -1,8 +1,11 @@
-"""Asking and answering, in both directions."""
+"""Requests and responses in both directions."""
 
 import asyncio
+import contextlib
 import logging
+import socket
 import struct
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -20,8 +23,8 @@ from kerolox.errors import (
     TopicNotFound,
 )
 from kerolox.remoting.client import Client
-from kerolox.remoting.routes import Routes
-from kerolox.remoting.server import Server
+from kerolox.remoting.router import Router
+from kerolox.remoting.server.server import Server
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT
 from kerolox.wire.headers.namesrv import DeleteKVConfig
 from tests.remoting.support import (
@@ -66,7 +69,7 @@ async def test_a_thousand_calls_at_once_each_get_their_own_answer(server: Server
     assert await asyncio.gather(*map(call, range(1000))) == [str(number) for number in range(1000)]
 
 
-async def test_a_call_without_an_answer_names_code_address_and_time(server: Server, client: Client) -> None:
+async def test_a_call_timeout_names_code_address_and_seconds(server: Server, client: Client) -> None:
     with pytest.raises(CallTimeout) as caught:
         await client.call(server.address, get_slow("never"), timeout_seconds=0.01)
 
@@ -81,7 +84,7 @@ async def test_a_late_answer_is_ignored(
         await client.call(server.address, get_slow("late"), timeout_seconds=0.01)
 
     echo.gate("late").set()
-    await until(lambda: "nobody waits for" in caplog.text)
+    await until(lambda: "with unknown opaque" in caplog.text)
 
     assert (await client.call(server.address, get("next"))).fields.value == "next"
     assert complaints(caplog) == []
@@ -155,7 +158,7 @@ async def test_a_oneway_request_is_carried_out_though_its_sender_has_left(server
 
 async def test_a_server_asks_its_client_over_the_clients_own_connection(server: Server, echo: Echo) -> None:
     answerer = Echo()
-    async with Client(Routes(answerer)) as client:
+    async with Client(Router(answerer)) as client:
         reply = await client.call(server.address, DeleteKVConfig(namespace="n", key="who"))
 
     assert reply.body == b"who"
@@ -163,7 +166,7 @@ async def test_a_server_asks_its_client_over_the_clients_own_connection(server: 
     assert echo.asked == []
 
 
-async def test_a_client_that_answers_nothing_says_so(server: Server, client: Client) -> None:
+async def test_a_client_without_handlers_answers_request_code_not_supported(server: Server, client: Client) -> None:
     with pytest.raises(RequestCodeNotSupported, match="request type 101 not supported"):
         await client.call(server.address, DeleteKVConfig(namespace="n", key="who"))
 
@@ -194,7 +197,7 @@ async def test_an_answer_with_a_code_that_has_no_class_keeps_its_code(
     assert caught.value.code == ResponseCode.FLUSH_DISK_TIMEOUT
 
 
-async def test_an_unknown_code_is_answered_in_javas_words(server: Server, client: Client) -> None:
+async def test_an_unknown_code_gets_javas_remark(server: Server, client: Client) -> None:
     with pytest.raises(RequestCodeNotSupported) as caught:
         await client.call(server.address, get_unknown())
 
@@ -240,7 +243,7 @@ async def test_a_header_without_a_required_field_is_answered_with_its_name(serve
         b'{"code":101,"opaque":7,"serialization":1,"body":"AAAA","origin":{},"extFields":{"namespace":"n","key":"k"}}',
     ],
 )
-async def test_a_header_is_read_however_it_is_written(
+async def test_a_header_in_any_json_layout_is_decoded(
     server: Server, header: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with await Peer.to(server.address) as peer:
@@ -314,8 +317,8 @@ async def test_a_request_too_long_for_a_frame_is_not_sent(server: Server, client
 
 
 async def test_a_call_to_a_peer_that_does_not_read_ends_in_time() -> None:
-    """The call is not even sent; neither it nor the oneway may wait for ever."""
-    async with deaf() as (address, client):
+    """Neither a call nor a oneway may wait for ever to be sent."""
+    async with deaf() as (address, client, _):
         await client.call_oneway(address, get(), bytes(8 * 1024 * 1024))
         await client.call_oneway(address, get(), bytes(8 * 1024 * 1024))
 
@@ -325,8 +328,8 @@ async def test_a_call_to_a_peer_that_does_not_read_ends_in_time() -> None:
             await client.call_oneway(address, get(), timeout_seconds=0.01)
 
 
-async def test_a_call_that_waits_to_be_sent_hears_of_a_lost_connection(caplog: pytest.LogCaptureFixture) -> None:
-    async with deaf() as (address, client):
+async def test_a_call_that_waits_to_be_sent_fails_when_the_connection_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    async with deaf() as (address, client, _):
         await client.call_oneway(address, get(), bytes(8 * 1024 * 1024))
         await client.call_oneway(address, get(), bytes(8 * 1024 * 1024))
         connection = await client.connection(address)
@@ -340,35 +343,43 @@ async def test_a_call_that_waits_to_be_sent_hears_of_a_lost_connection(caplog: p
     assert complaints(caplog) == []
 
 
-class deaf:  # noqa: N801
-    """A server that accepts and never reads, with a client to it."""
+async def test_a_connection_that_wrote_the_rest_after_its_close_can_be_aborted() -> None:
+    async with deaf() as (address, client, listener):
+        await client.call_oneway(address, get(), bytes(8 * 1024 * 1024))
+        connection = await client.connection(address)
+        connection.close()
+        assert not connection.closed.done()
+        await asyncio.to_thread(read_all, listener)
+        await connection.closed
 
-    async def __aenter__(self) -> tuple[str, Client]:
-        self._writers: list[asyncio.StreamWriter] = []
-        self._listener = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=1024)
-        self._client = Client()
-        return "{}:{}".format(*self._listener.sockets[0].getsockname()), self._client
+        connection.abort()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        transport = writer.transport
-        assert isinstance(transport, asyncio.Transport)
-        transport.pause_reading()
-        self._writers.append(writer)
+        assert connection.is_closed
 
-    async def __aexit__(self, *_: object) -> None:
-        for writer in self._writers:
-            writer.transport.abort()
-        await self._client.close()
-        self._listener.close()
+
+def read_all(listener: socket.socket) -> None:
+    peer, _ = listener.accept()
+    with peer:
+        peer.settimeout(20)
+        while peer.recv(1 << 20):
+            pass
+
+
+@contextlib.asynccontextmanager
+async def deaf() -> AsyncIterator[tuple[str, Client, socket.socket]]:
+    """A client, and a listening socket that never reads: the kernel completes the connection."""
+    async with Client() as client:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            yield "{}:{}".format(*listener.getsockname()), client, listener
 
 
 async def test_a_lost_client_leaves_its_request_to_be_finished_or_ended_by_close(echo: Echo) -> None:
-    routes = Routes(echo)
-    async with serving(routes=routes) as server:
+    router = Router(echo)
+    async with serving(router=router) as server:
         async with await Peer.to(server.address) as peer:
             await peer.send(ask_slow("never"))
             await until(lambda: echo.asked)
         await until(lambda: server.connections == 0)
 
     assert [task for task in asyncio.all_tasks() if "_carry_out" in repr(task)] == []
-    assert routes._lanes["default"].under_way == 0
+    assert router._request_queues["default"].under_way == 0

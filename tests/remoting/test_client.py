@@ -1,4 +1,4 @@
-"""The asking side: connections on demand, shared, made again; NameServers one at a time."""
+"""The client: connections on demand, shared and re-established; failover between NameServers."""
 
 import asyncio
 import gc
@@ -8,17 +8,17 @@ import pytest
 
 from kerolox.errors import ConfigurationError, ConnectFailed, ConnectionLost, QueryNotFound, RemotingError
 from kerolox.remoting.client import Client, NameServers
-from kerolox.remoting.server import Server
+from kerolox.remoting.server.server import Server
 from tests.remoting.support import Echo, complaints, get, get_slow, serving, until
 
 
 def free_address() -> str:
-    """An address where nobody listens."""
+    """Returns an address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-async def test_a_client_connects_when_it_is_first_asked_to(server: Server, client: Client) -> None:
+async def test_a_client_connects_at_its_first_call(server: Server, client: Client) -> None:
     assert server.connections == 0
 
     await client.call(server.address, get())
@@ -33,7 +33,9 @@ async def test_calls_at_once_share_one_attempt_and_one_connection(server: Server
     await until(lambda: server.connections == 1)
 
 
-async def test_who_gives_up_connecting_does_not_end_it_for_the_others(server: Server, client: Client) -> None:
+async def test_cancelling_one_waiter_leaves_the_connection_attempt_to_the_others(
+    server: Server, client: Client
+) -> None:
     impatient = asyncio.create_task(client.call(server.address, get("impatient")))
     patient = asyncio.create_task(client.call(server.address, get("patient")))
     await asyncio.sleep(0)
@@ -62,21 +64,21 @@ async def test_a_client_connects_again_after_the_server_restarts(client: Client,
         await client.call(address, get())
 
     host, port = address.split(":")
-    restarted = Server(server._routes, host=host, port=int(port), clock=server._clock)
+    restarted = Server(server._router, host=host, port=int(port), clock=server._clock)
     await restarted.open()
     assert (await client.call(address, get("again"))).fields.value == "again"
     await restarted.close()
 
 
-async def test_a_refused_connection_names_its_address(client: Client) -> None:
+async def test_a_refused_connection_is_an_error_with_the_address(client: Client) -> None:
     address = free_address()
 
     with pytest.raises(ConnectFailed, match=f"cannot connect to {address}: .*"):
         await client.call(address, get())
 
 
-async def test_a_server_that_does_not_accept_names_its_address_and_the_time() -> None:
-    """A listener with its backlog full drops what comes; the address stays unreachable, offline or not."""
+async def test_a_connect_timeout_names_the_address_and_the_seconds() -> None:
+    """A listener with a full backlog drops SYN packets, so that connecting times out even without a network."""
     with socket.socket() as listener, socket.socket() as first, socket.socket() as second:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -90,7 +92,7 @@ async def test_a_server_that_does_not_accept_names_its_address_and_the_time() ->
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "two..dots", "x" * 70])
-async def test_a_host_that_is_no_host_names_its_address(
+async def test_an_unresolvable_host_is_an_error_with_the_address(
     client: Client, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def resolve(host: object, *_: object, **__: object) -> None:
@@ -105,13 +107,11 @@ async def test_a_host_that_is_no_host_names_its_address(
 
 
 async def test_a_bad_address_is_an_error_in_the_configuration(client: Client) -> None:
-    with pytest.raises(ConfigurationError, match="'nonsense' is no address"):
+    with pytest.raises(ConfigurationError, match="'nonsense' is not an address"):
         await client.call("nonsense", get())
 
 
-async def test_a_failed_attempt_nobody_waits_for_is_not_complained_about(
-    client: Client, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failed_attempt_without_waiters_logs_nothing(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     call = asyncio.create_task(client.call(free_address(), get()))
     await asyncio.sleep(0)
     call.cancel()
@@ -159,25 +159,16 @@ async def test_a_closed_client_does_not_connect(server: Server) -> None:
 
 
 async def test_close_waits_no_longer_than_a_second_for_a_peer_that_does_not_read() -> None:
-    writers: list[asyncio.StreamWriter] = []
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
-        writers.append(writer)
-
-    listener = await asyncio.start_server(accept, "127.0.0.1", 0)
-    address = "{}:{}".format(*listener.sockets[0].getsockname())
     client = Client()
-    await client.call_oneway(address, get(), bytes(15 * 1024 * 1024))
-    connection = await client.connection(address)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = "{}:{}".format(*listener.getsockname())
+        await client.call_oneway(address, get(), bytes(15 * 1024 * 1024))
+        connection = await client.connection(address)
 
-    async with asyncio.timeout(5):
-        await client.close()
+        async with asyncio.timeout(5):
+            await client.close()
 
-    assert connection.closed.done()
-    listener.close()
-    for writer in writers:
-        writer.transport.abort()
+        assert connection.closed.done()
 
 
 # NameServers
@@ -211,7 +202,7 @@ async def test_every_name_server_is_asked_at_most_once(client: Client, caplog: p
     assert sorted(message.split()[1] for message in complaints(caplog)) == sorted(addresses)
 
 
-async def test_an_error_is_an_answer_and_is_not_asked_of_the_next(client: Client, echo: Echo) -> None:
+async def test_an_error_response_does_not_move_on_to_the_next_name_server(client: Client, echo: Echo) -> None:
     other = Echo()
     echo.error = QueryNotFound("nothing")
     async with serving(echo) as one, serving(other) as two:
@@ -244,7 +235,7 @@ def test_a_new_list_keeps_the_name_server_in_use() -> None:
 
 
 @pytest.mark.parametrize("addresses", [[], ["nonsense"], ["a:1", "b:x"]])
-def test_a_list_that_cannot_be_used_changes_nothing(addresses: list[str]) -> None:
+def test_an_invalid_list_of_name_servers_changes_nothing(addresses: list[str]) -> None:
     servers = NameServers(Client(), ["a:1"])
 
     with pytest.raises(ConfigurationError, match="expected host:port"):

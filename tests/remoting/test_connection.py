@@ -1,4 +1,4 @@
-"""How bytes become frames and answers become bytes, seen from the transport."""
+"""Connection: bytes to frames and responses to bytes, observed at the transport."""
 
 import asyncio
 import itertools
@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from kerolox.remoting.connection import RECEIVE_SIZE, Connection, flush_waiting
 from kerolox.remoting.limits import Limits
-from kerolox.remoting.routes import Routes
-from kerolox.remoting.server import Server
-from kerolox.remoting.server_connection import ServerConnection
+from kerolox.remoting.router import Router
+from kerolox.remoting.server.connection import ServerConnection
+from kerolox.remoting.server.connection_limit import ConnectionLimit
+from kerolox.remoting.server.server import Server
+from kerolox.runtime.clock import ManualClock
 from kerolox.wire.command import Command, decode
 from kerolox.wire.frames import FrameReader
 from tests.remoting.support import Echo, Peer, ask, ask_slow, ask_unknown, complaints, serving, until
@@ -44,13 +46,14 @@ class RecordingTransport(asyncio.Transport):
 
 
 def connected(echo: Echo) -> tuple[Connection, RecordingTransport]:
-    connection, transport = ServerConnection(Routes(echo), Limits()), RecordingTransport()
+    connection = ServerConnection(Router(echo), Limits(), connection_limit=ConnectionLimit(ManualClock()))
+    transport = RecordingTransport()
     connection.connection_made(transport)
     return connection, transport
 
 
 def receive(connection: Connection, data: bytes) -> None:
-    """Hands bytes over as the event loop does."""
+    """Passes bytes to the connection as the event loop does."""
     for start in range(0, len(data), RECEIVE_SIZE):
         piece = data[start : start + RECEIVE_SIZE]
         connection.get_buffer(-1)[: len(piece)] = piece
@@ -117,7 +120,7 @@ async def test_good_frames_before_a_bad_one_are_still_answered(echo: Echo) -> No
     assert transport.closed
 
 
-async def test_an_answer_that_is_ready_after_the_end_goes_nowhere(echo: Echo, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_response_after_the_connection_ended_is_dropped(echo: Echo, caplog: pytest.LogCaptureFixture) -> None:
     connection, transport = connected(echo)
     receive(connection, ask_slow("gate"))
     await until(lambda: echo.asked)
@@ -132,7 +135,7 @@ async def test_an_answer_that_is_ready_after_the_end_goes_nowhere(echo: Echo, ca
 
 
 async def test_event_loops_in_different_threads_do_not_read_into_the_same_buffer(echo: Echo) -> None:
-    """The synchronous client runs its loop in a thread of its own."""
+    """The blocking client runs its own event loop in a thread."""
     buffers: list[memoryview] = []
 
     async def read() -> None:
@@ -156,7 +159,7 @@ async def test_a_frame_byte_by_byte_over_a_socket_is_answered(server: Server) ->
         assert (await peer.answer()).body == b"x"
 
 
-async def test_a_peer_that_has_said_all_is_answered_what_is_ready(server: Server) -> None:
+async def test_a_peer_that_half_closes_gets_the_responses_that_are_ready(server: Server) -> None:
     async with await Peer.to(server.address) as peer:
         await peer.send(ask("last"))
         peer.writer.write_eof()
@@ -192,9 +195,9 @@ async def test_a_peer_that_does_not_read_is_not_read_from_and_is_answered_when_i
                 assert (await modest.answer()).opaque == number
 
             held = connection._transport.get_write_buffer_size()
-            # How much the system took before decides how full the buffer was when the last answers came.
+            # The buffer level depends on how much the kernel took before the last responses.
             assert limits.write_buffer_high < held <= 2 * limits.write_buffer_high + ANSWER_SIZE + 200
-            # What is not in the buffer is in the kernel's.
+            # Bytes that are not in this buffer are in the kernel's.
             answered = sum(key.startswith("greedy") for key in echo.asked)
             assert answered < REQUESTS / 2
             assert not connection._transport.is_reading()
@@ -206,7 +209,7 @@ async def test_a_peer_that_does_not_read_is_not_read_from_and_is_answered_when_i
         assert {len(answer.body) for answer in answers} == {ANSWER_SIZE}
 
 
-async def test_what_was_held_back_is_dropped_when_the_connection_is_closed(echo: Echo) -> None:
+async def test_deferred_requests_are_dropped_when_the_connection_closes(echo: Echo) -> None:
     echo.answer_size = ANSWER_SIZE
     async with serving(echo) as server, await Peer.to(server.address, receive_buffer=4096) as greedy:
         greedy.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -229,7 +232,7 @@ async def connection_of(server: Server, peer: Peer) -> Any:
     return next(connection for connection in server._connections if connection.remote == peer.name)
 
 
-async def test_a_peer_to_whom_nothing_can_be_sent_does_not_keep_answers_from_others(
+async def test_a_failing_write_does_not_withhold_responses_from_other_peers(
     echo: Echo, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken, at_fault = connected(echo)
@@ -244,7 +247,7 @@ async def test_a_peer_to_whom_nothing_can_be_sent_does_not_keep_answers_from_oth
 
     assert transport.writes == [b"answer"]
     assert aborted == [True]
-    assert "could not leave" in caplog.text
+    assert "writing failed" in caplog.text
     whole.send(b"next")
     await asyncio.sleep(0)
     assert transport.writes == [b"answer", b"next"]

@@ -1,4 +1,4 @@
-"""TLS: who takes it, whom it trusts, and what happens to those it does not."""
+"""TLS: modes, trust, certificate reload, and failures."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from kerolox.errors import ConfigurationError, ConnectFailed, ConnectionLost, RemotingError
-from kerolox.remoting.address import parse_address
+from kerolox.remoting.address import AddressList, parse_address
 from kerolox.remoting.client import Client
 from kerolox.remoting.tls import ClientAuth, ServerTls, TlsFiles, TlsMode, client_context
 from tests.remoting.support import Echo, Peer, ask, ask_slow, complaints, get, get_slow, issue, serving, until
@@ -29,7 +29,7 @@ async def test_tls_disabled_closes_a_tls_client_with_one_line(echo: Echo, caplog
 
         assert await peer.rest() == b""
         assert complaints(caplog) == [
-            f"closed the connection from {peer.name}: a TLS client, and TLS is not set up here"
+            f"closed the connection from {peer.name}: TLS handshake, but TLS is not configured (tls.server.mode)"
         ]
 
 
@@ -69,7 +69,7 @@ async def test_tls_enforcing_refuses_a_plain_client(
 
     assert echo.asked == ["encrypted"]
     assert len(complaints(caplog)) == 1
-    assert "a client without TLS, and tls.server.mode is enforcing" in complaints(caplog)[0]
+    assert "client without TLS, but tls.server.mode is enforcing" in complaints(caplog)[0]
 
 
 async def test_tls_enforcing_without_a_certificate_is_refused(echo: Echo) -> None:
@@ -78,7 +78,7 @@ async def test_tls_enforcing_without_a_certificate_is_refused(echo: Echo) -> Non
             pass
 
 
-# Whom a client trusts
+# What a client verifies
 
 
 async def test_a_client_with_a_ca_verifies_the_server(echo: Echo, server_tls: ServerTls, trust: Path) -> None:
@@ -100,7 +100,7 @@ async def test_a_client_refuses_a_server_of_another_ca(
                 await client.call(server.address, get())
 
         await until(lambda: server.connections == 0)
-    # The alert tells the server why.
+    # The TLS alert carries the reason to the server.
     assert any("UNKNOWN_CA" in message.upper().replace(" ", "_") for message in complaints(caplog))
 
 
@@ -117,8 +117,8 @@ async def test_a_client_refuses_a_certificate_for_another_host(
     assert echo.asked == []
 
 
-async def test_a_client_that_needs_tls_does_not_take_less(echo: Echo, trust: Path) -> None:
-    """A plain server reads the greeting as garbage; a deaf one never answers it."""
+async def test_a_client_that_requires_tls_does_not_fall_back_to_plain(echo: Echo, trust: Path) -> None:
+    """A plain server reads the ClientHello as garbage; a server that never reads does not respond to it."""
     listener = socket.create_server(("127.0.0.1", 0))
     async with Client(tls=client_context(trust), connect_timeout_seconds=0.05) as client:
         with pytest.raises(ConnectFailed, match=r"did not accept within 0\.05 s"):
@@ -126,7 +126,7 @@ async def test_a_client_that_needs_tls_does_not_take_less(echo: Echo, trust: Pat
     listener.close()
 
 
-# Whom a server trusts
+# What a server verifies
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ async def test_a_server_refuses_a_client_certificate_of_another_ca(
         async with Client(tls=context) as unknown, Client(tls=client_context(trust)) as anonymous:
             with pytest.raises(RemotingError):
                 await unknown.call(server.address, get("unknown"))
-            # Not required, only checked where there is one.
+            # A client certificate is optional, but verified if present.
             assert (await anonymous.call(server.address, get("anonymous"))).fields.value == "anonymous"
     assert echo.asked == ["anonymous"]
 
@@ -202,7 +202,7 @@ async def test_a_new_certificate_serves_new_connections(echo: Echo, tls_files: T
         assert new == ssl.PEM_cert_to_DER_cert(tls_files.certificate.read_text())
 
 
-async def test_a_half_written_certificate_leaves_the_old_in_place_with_one_line(
+async def test_a_half_written_certificate_leaves_the_old_in_use_with_one_log_line(
     echo: Echo, tls_files: TlsFiles, trust: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(echo, tls_mode=TlsMode.ENFORCING, tls=ServerTls(tls_files)) as server:
@@ -235,9 +235,7 @@ async def test_a_certificate_without_its_key_leaves_the_old_in_place(
         assert await shown_certificate(server.address, trust) != old
 
 
-async def test_a_certificate_that_has_gone_leaves_the_old_in_place(
-    echo: Echo, tls_files: TlsFiles, trust: Path
-) -> None:
+async def test_a_deleted_certificate_leaves_the_old_in_use(echo: Echo, tls_files: TlsFiles, trust: Path) -> None:
     async with serving(echo, tls_mode=TlsMode.ENFORCING, tls=ServerTls(tls_files)) as server:
         old = await shown_certificate(server.address, trust)
 
@@ -247,7 +245,7 @@ async def test_a_certificate_that_has_gone_leaves_the_old_in_place(
 
 
 def issue_again(files: TlsFiles, trust: Path) -> None:
-    """A new certificate in the same files; the clock of the file system may be too coarse to tell them apart."""
+    """Writes a new certificate to the same files, with another mtime: file system timestamps may be too coarse."""
     authority = trustme.CA()
     issue(authority, files.certificate.parent, "127.0.0.1")
     authority.cert_pem.write_to_path(trust, append=True)
@@ -301,7 +299,7 @@ async def test_asyncios_own_tls_client_is_answered(echo: Echo, server_tls: Serve
 
 
 async def test_a_blocking_tls_client_sees_a_clean_end(echo: Echo, server_tls: ServerTls, trust: Path) -> None:
-    """Without a goodbye, OpenSSL reports the end as an attack."""
+    """Without close_notify, OpenSSL reports a truncation attack."""
 
     def talk(address: str) -> bytes:
         plain = socket.create_connection(parse_address(address), timeout=10)
@@ -315,7 +313,7 @@ async def test_a_blocking_tls_client_sees_a_clean_end(echo: Echo, server_tls: Se
         assert b"blocking" in await asyncio.to_thread(talk, server.address)
 
 
-async def test_a_peers_goodbye_ends_the_connection_cleanly(
+async def test_a_close_notify_ends_the_connection_cleanly(
     echo: Echo, server_tls: ServerTls, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(echo, tls_mode=TlsMode.PERMISSIVE, tls=server_tls) as server:
@@ -328,7 +326,7 @@ async def test_a_peers_goodbye_ends_the_connection_cleanly(
 
 
 @pytest.mark.parametrize("size", [1, 5, 6, 11])
-async def test_a_handshake_that_breaks_off_leaves_nothing(
+async def test_an_aborted_handshake_leaves_no_connection(
     echo: Echo, server_tls: ServerTls, size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(echo, tls_mode=TlsMode.PERMISSIVE, tls=server_tls) as server:
@@ -373,7 +371,7 @@ async def test_garbage_after_the_handshake_ends_only_that_connection(
 
         with pytest.raises(ConnectionLost):
             await waiting
-        # The answer to the broken connection has nowhere to go, and harms nobody.
+        # The response to the broken connection is dropped.
         echo.gate("never").set()
         assert (await good.call(server.address, get("still"))).fields.value == "still"
         await until(lambda: server.connections == 1)
@@ -393,7 +391,8 @@ async def test_a_tls_answer_that_took_long_is_sent(echo: Echo, server_tls: Serve
 
 
 async def test_a_proxy_line_may_stand_before_tls(echo: Echo, server_tls: ServerTls) -> None:
-    async with serving(echo, tls_mode=TlsMode.ENFORCING, tls=server_tls) as server:
+    proxies = AddressList("127.0.0.1")
+    async with serving(echo, tls_mode=TlsMode.ENFORCING, tls=server_tls, trusted_proxies=proxies) as server:
         reader, writer = await asyncio.open_connection(*parse_address(server.address))
         writer.write(b"PROXY TCP4 203.0.113.9 127.0.0.1 5555 9876\r\n")
         await writer.start_tls(client_context(), server_hostname="127.0.0.1")
@@ -405,7 +404,7 @@ async def test_a_proxy_line_may_stand_before_tls(echo: Echo, server_tls: ServerT
 
 
 @pytest.mark.parametrize("first", [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET /topics HTTP/1.1\r\n\r\n"])
-async def test_strangers_are_known_inside_tls_too(
+async def test_other_protocols_are_recognized_inside_tls(
     echo: Echo, server_tls: ServerTls, caplog: pytest.LogCaptureFixture, first: bytes
 ) -> None:
     async with (

@@ -1,1 +1,1 @@
-"""Services, clock, configuration, lanes and files."""
+"""Services, clock, configuration, request queues and files."""

@@ -1,11 +1,11 @@
-"""Time that a test owns."""
+"""The manual and the system clock."""
 
 import asyncio
 
 from kerolox.runtime.clock import ManualClock, SystemClock
 
 
-async def test_sleepers_wake_in_the_order_of_their_alarms_each_at_its_own_moment() -> None:
+async def test_sleepers_wake_in_order_with_the_clock_at_their_deadline() -> None:
     clock = ManualClock(millis=1_000_000)
     woken: list[tuple[str, int]] = []
 
@@ -22,7 +22,7 @@ async def test_sleepers_wake_in_the_order_of_their_alarms_each_at_its_own_moment
     assert clock.millis() == 1_010_000
 
 
-async def test_who_sleeps_again_wakes_again_within_one_advance() -> None:
+async def test_one_advance_wakes_a_task_that_sleeps_repeatedly_each_time() -> None:
     clock = ManualClock()
     start = clock.monotonic()
     moments: list[float] = []
@@ -39,7 +39,7 @@ async def test_who_sleeps_again_wakes_again_within_one_advance() -> None:
     assert moments == [1, 2, 3]
 
 
-async def test_nobody_wakes_before_the_time() -> None:
+async def test_no_sleeper_wakes_before_its_deadline() -> None:
     clock = ManualClock()
     sleeping = asyncio.create_task(clock.sleep(1))
 
@@ -50,7 +50,7 @@ async def test_nobody_wakes_before_the_time() -> None:
     assert sleeping.done()
 
 
-async def test_a_sleeper_that_was_cancelled_is_passed_over() -> None:
+async def test_a_cancelled_sleeper_is_skipped() -> None:
     clock = ManualClock()
     sleeping = asyncio.create_task(clock.sleep(1))
     await clock.advance(0)
@@ -61,7 +61,7 @@ async def test_a_sleeper_that_was_cancelled_is_passed_over() -> None:
     assert sleeping.cancelled()
 
 
-async def test_the_systems_clock_runs() -> None:
+async def test_the_system_clock_runs() -> None:
     clock = SystemClock()
     before = clock.monotonic()
 

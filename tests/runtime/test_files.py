@@ -1,4 +1,4 @@
-"""Small files replaced whole, whatever happens in between; and files that are synced by several at once."""
+"""Atomic replacement of small files, and concurrent syncs of one file."""
 
 import contextlib
 import os
@@ -16,19 +16,19 @@ BACKUP = Path("/data/kvConfig.json.bak")
 
 
 class Stopped(Exception):
-    """The machine has stopped."""
+    """The simulated machine has stopped."""
 
 
 @dataclass
 class File:
-    """What was written, and what of it would survive a power cut."""
+    """The content of a file, and the part of it that survives a power cut."""
 
     content: bytes
     durable: bytes = b""
 
 
 class FragileDisk:
-    """A disk in memory that stops after so many operations; in the middle of the next, if that is a write."""
+    """An in-memory disk that stops after `operations` operations; a write in progress is torn."""
 
     def __init__(self, files: dict[Path, bytes], *, operations: int = 1_000_000) -> None:
         self.operations = operations
@@ -57,7 +57,7 @@ class FragileDisk:
 
     @property
     def files(self) -> dict[Path, bytes]:
-        """What a reader sees, also after the process was killed."""
+        """The files as a reader sees them, also after the process was killed."""
         return {path: file.content for path, file in self._names.items()}
 
     def after_power_cut(self) -> list[dict[Path, bytes]]:
@@ -71,7 +71,7 @@ class FragileDisk:
         self.log.append(what)
 
 
-def test_content_is_synced_before_it_gets_its_name_and_the_name_after() -> None:
+def test_content_is_synced_before_the_rename_and_the_directory_after() -> None:
     disk = FragileDisk({TARGET: b"old"})
 
     replace_whole(disk, TARGET, b"new")
@@ -93,7 +93,9 @@ def test_content_is_synced_before_it_gets_its_name_and_the_name_after() -> None:
 @pytest.mark.parametrize(
     "before", [{TARGET: b"old one"}, {TARGET: b"old one", BACKUP: b"older"}], ids=["old", "old+bak"]
 )
-def test_a_stop_after_any_operation_leaves_old_or_new_whole(before: dict[Path, bytes], operations: int) -> None:
+def test_a_crash_after_any_operation_leaves_the_old_or_the_new_content(
+    before: dict[Path, bytes], operations: int
+) -> None:
     disk = FragileDisk(before, operations=operations)
 
     try:
@@ -105,12 +107,12 @@ def test_a_stop_after_any_operation_leaves_old_or_new_whole(before: dict[Path, b
     for left in (disk.files, *disk.after_power_cut()):
         content, backup = left[TARGET], left.get(BACKUP)
         assert content in {b"old one", b"new one"}
-        # The backup is the content before, or already that of now if the stop came in between; never a part.
+        # The backup is complete: the previous content, or already the current one after a stop in between.
         assert backup in ({b"old one"} if content == b"new one" else {b"old one", before.get(BACKUP)})
 
 
 @pytest.mark.parametrize("operations", range(5))
-def test_a_stop_in_the_first_write_leaves_nothing_or_all(operations: int) -> None:
+def test_a_crash_during_the_first_write_leaves_no_file_or_a_complete_one(operations: int) -> None:
     disk = FragileDisk({}, operations=operations)
 
     with contextlib.suppress(Stopped):
@@ -122,7 +124,7 @@ def test_a_stop_in_the_first_write_leaves_nothing_or_all(operations: int) -> Non
 
 
 @pytest.mark.parametrize("operations", range(9))
-def test_what_a_stop_left_behind_does_not_harm_the_next_replacement(operations: int) -> None:
+def test_leftovers_of_a_crash_do_not_affect_the_next_replacement(operations: int) -> None:
     disk = FragileDisk({TARGET: b"old one"}, operations=operations)
     with contextlib.suppress(Stopped):
         replace_whole(disk, TARGET, b"new one")
@@ -134,7 +136,7 @@ def test_what_a_stop_left_behind_does_not_harm_the_next_replacement(operations: 
     assert (after.files[TARGET], after.files[BACKUP]) == (b"newest", previous)
 
 
-def test_what_was_done_is_durable_when_it_returns() -> None:
+def test_a_replacement_is_durable_when_it_returns() -> None:
     disk = FragileDisk({TARGET: b"old"})
 
     replace_whole(disk, TARGET, b"new")
@@ -143,7 +145,7 @@ def test_what_was_done_is_durable_when_it_returns() -> None:
         assert (left[TARGET], left[BACKUP]) == (b"new", b"old")
 
 
-def test_on_a_real_disk_the_same_holds(tmp_path: Path) -> None:
+def test_replacing_a_file_on_a_real_disk_keeps_a_backup(tmp_path: Path) -> None:
     path = tmp_path / "kvConfig.json"
     for content in (b"first", b"second", b"third"):
         replace_whole(RealDisk(), path, content)
@@ -153,11 +155,11 @@ def test_on_a_real_disk_the_same_holds(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["kvConfig.json", "kvConfig.json.bak"]
 
 
-def test_a_real_disk_knows_what_is_not_there(tmp_path: Path) -> None:
+def test_reading_a_missing_file_returns_none(tmp_path: Path) -> None:
     assert RealDisk().read(tmp_path / "missing") is None
 
 
-def test_a_view_shows_what_is_written_later_and_outlives_the_file(tmp_path: Path) -> None:
+def test_a_view_shows_later_writes_and_outlives_the_file(tmp_path: Path) -> None:
     disk = RealDisk()
     file = disk.open(tmp_path / "00000000000000000000", create=True)
     assert file.view() is None
@@ -173,7 +175,7 @@ def test_a_view_shows_what_is_written_later_and_outlives_the_file(tmp_path: Path
     assert view.readonly
 
 
-def test_a_directory_is_made_with_what_is_missing_above_it(tmp_path: Path) -> None:
+def test_missing_parent_directories_are_made(tmp_path: Path) -> None:
     disk = RealDisk()
 
     disk.make_directory(tmp_path / "a" / "b" / "c")
@@ -183,7 +185,7 @@ def test_a_directory_is_made_with_what_is_missing_above_it(tmp_path: Path) -> No
     assert disk.names(tmp_path / "a" / "b") == ["c", "d"]
 
 
-def test_a_disk_can_be_hurried_and_nothing_changes(tmp_path: Path) -> None:
+def test_write_back_does_not_change_content(tmp_path: Path) -> None:
     disk = RealDisk()
     disk.write(tmp_path / "file", b"content")
 
@@ -192,8 +194,8 @@ def test_a_disk_can_be_hurried_and_nothing_changes(tmp_path: Path) -> None:
     assert disk.read(tmp_path / "file") == b"content"
 
 
-def test_syncs_at_the_same_time_have_a_descriptor_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the disk is told once to each descriptor: one sync must not take it from another."""
+def test_concurrent_syncs_use_different_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel reports a write-back error once per descriptor: one sync must not take it from another."""
     file = RealDisk().open(tmp_path / "file", create=True)
     both = threading.Barrier(2, timeout=20)
     used: list[int] = []
@@ -216,24 +218,24 @@ def test_syncs_at_the_same_time_have_a_descriptor_each(tmp_path: Path, monkeypat
             os.fstat(descriptor)
 
 
-def test_who_cannot_open_a_file_again_syncs_it_when_another_has(
+def test_a_sync_that_cannot_open_a_descriptor_waits_for_a_free_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = RealDisk().open(tmp_path / "file", create=True)
     (tmp_path / "file").unlink()
     used: list[int] = []
-    begun, let_go = threading.Semaphore(0), threading.Semaphore(0)
+    begun, may_end = threading.Semaphore(0), threading.Semaphore(0)
 
     def fdatasync(descriptor: int) -> None:
         begun.release()
-        assert let_go.acquire(timeout=20)
+        assert may_end.acquire(timeout=20)
         used.append(descriptor)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
     with ThreadPoolExecutor(2) as threads:
         syncs = [threads.submit(file.sync) for _ in range(2)]
         assert begun.acquire(timeout=20)
-        let_go.release(2)
+        may_end.release(2)
         for sync in syncs:
             sync.result()
 

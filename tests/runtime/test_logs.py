@@ -1,4 +1,4 @@
-"""Log lines: text or JSON, in files that make room, and never in the way."""
+"""Log formats, rotating files, and the thread that writes the lines."""
 
 import json
 import logging
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from kerolox.errors import ConfigurationError
-from kerolox.runtime.logs import LogFormat, LogLevel, LogOptions, WaitingHandler, logging_as
+from kerolox.runtime.logs import LogFormat, LogLevel, LogOptions, ThreadedHandler, logging_as
 
 log = logging.getLogger("kerolox.testing.logs")
 
 
-def test_lines_go_to_a_file_and_warnings_to_the_terminal_as_well(
+def test_lines_go_to_a_file_and_warnings_also_to_standard_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with logging_as(LogOptions(name="broker", directory=tmp_path / "logs")):
-        log.debug("not told")
+        log.debug("not logged")
         log.info("opened %s", "a store")
         log.warning("the disk is full")
 
@@ -30,7 +30,7 @@ def test_lines_go_to_a_file_and_warnings_to_the_terminal_as_well(
     assert capsys.readouterr().err.splitlines() == lines[1:]
 
 
-def test_without_a_directory_lines_go_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_directory_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_as(LogOptions(name="broker", level=LogLevel.DEBUG)):
         log.debug("frame")
     log.warning("after the end")
@@ -38,7 +38,7 @@ def test_without_a_directory_lines_go_to_the_terminal(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_json_has_an_object_to_a_line_and_tracebacks_in_it(tmp_path: Path) -> None:
+def test_json_format_writes_one_object_per_line_with_its_traceback(tmp_path: Path) -> None:
     with logging_as(LogOptions(name="up", directory=tmp_path, format=LogFormat.JSON)):
         log.info("two\nlines of %s", "text")
         try:
@@ -53,7 +53,7 @@ def test_json_has_an_object_to_a_line_and_tracebacks_in_it(tmp_path: Path) -> No
     assert second["exception"].endswith("ValueError: seven")
 
 
-def test_what_others_call_themselves_makes_no_lines_of_its_own(tmp_path: Path) -> None:
+def test_untrusted_names_cannot_forge_log_lines(tmp_path: Path) -> None:
     with logging_as(LogOptions(name="broker", directory=tmp_path)):
         log.info("producer %s", "x\n2026-01-31 12:00:00,000 ERROR kerolox.store: \x1b[31mall is lost\x85\r\tend")
         try:
@@ -66,10 +66,10 @@ def test_what_others_call_themselves_makes_no_lines_of_its_own(tmp_path: Path) -
         r"producer x\x0a2026-01-31 12:00:00,000 ERROR kerolox.store: \x1b[31mall is lost\x85\x0d" + "\tend"
     )
     assert second.endswith(" failed")
-    assert traceback[-1] == "ValueError: seven"
+    assert traceback[-1] == "    ValueError: seven"
 
 
-def test_files_are_as_large_and_as_many_as_allowed(tmp_path: Path) -> None:
+def test_size_and_number_of_files_are_limited(tmp_path: Path) -> None:
     with logging_as(LogOptions(name="broker", directory=tmp_path, file_size_max=4096, files_max=3)):
         for number in range(1000):
             log.info("line %d %s", number, "x" * 50)
@@ -79,7 +79,7 @@ def test_files_are_as_large_and_as_many_as_allowed(tmp_path: Path) -> None:
     assert "line 999" in (tmp_path / "broker.log").read_text()
 
 
-def test_a_directory_that_cannot_be_is_a_sentence(tmp_path: Path) -> None:
+def test_a_log_directory_that_cannot_be_created_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with (
@@ -89,70 +89,70 @@ def test_a_directory_that_cannot_be_is_a_sentence(tmp_path: Path) -> None:
         pass
 
 
-class Slow(logging.Handler):
-    """Writes nothing before it is let go."""
+class SlowHandler(logging.Handler):
+    """Blocks until `released` is set."""
 
     def __init__(self) -> None:
         super().__init__()
         self.begun = threading.Event()
-        self.let_go = threading.Event()
+        self.released = threading.Event()
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         self.begun.set()
-        self.let_go.wait(60)
+        self.released.wait(60)
         self.lines.append(record.getMessage())
 
 
-def test_who_logs_does_not_wait_for_a_slow_disk_and_what_is_left_out_is_counted() -> None:
-    slow = Slow()
-    handler = WaitingHandler([slow], waiting_max=2)
+def test_logging_does_not_block_on_a_slow_disk_and_dropped_lines_are_counted() -> None:
+    slow = SlowHandler()
+    handler = ThreadedHandler([slow], queued_max=2)
 
-    def say(text: str) -> None:
+    def emit(text: str) -> None:
         handler.handle(logging.LogRecord("kerolox", logging.INFO, "", 0, "%s", (text,), None))
 
-    say("a")
+    emit("a")
     assert slow.begun.wait(60)
     for text in ("b", "c", "d", "e"):
-        say(text)
-    slow.let_go.set()
+        emit(text)
+    slow.released.set()
     handler.close()
 
     assert [line for line in slow.lines if len(line) == 1] == ["a", "b", "c"]
-    assert slow.lines[2] == "2 log lines were left out: they came too fast, or could not be written"
+    assert slow.lines[2] == "2 log lines were dropped: they came too fast, or could not be written"
 
 
-class Full(logging.Handler):
-    """A disk that has room again after two lines."""
+class FullDisk(logging.Handler):
+    """Fails for the first two lines, as on a full disk."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked = 0
+        self.count = 0
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.asked += 1
-        if self.asked <= 2:
+        self.count += 1
+        if self.count <= 2:
             self.handleError(record)
         else:
             self.lines.append(record.getMessage())
 
 
-def test_lines_that_could_not_be_written_are_told_when_that_is_possible_again(
+def test_failed_lines_are_reported_once_writing_works_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    full = Full()
-    handler = WaitingHandler([full])
+    full = FullDisk()
+    handler = ThreadedHandler([full])
 
     for text in ("a", "b", "c"):
         handler.handle(logging.LogRecord("kerolox", logging.INFO, "", 0, text, None, None))
     handler.close()
 
-    assert full.lines == ["c", "2 log lines were left out: they came too fast, or could not be written"]
+    assert full.lines == ["c", "2 log lines were dropped: they came too fast, or could not be written"]
     assert capsys.readouterr().err == ""
 
 
-def test_a_traceback_that_is_no_text_is_an_object_all_the_same(tmp_path: Path) -> None:
+def test_a_traceback_with_lone_surrogates_is_written_as_json(tmp_path: Path) -> None:
     with logging_as(LogOptions(name="up", directory=tmp_path, format=LogFormat.JSON)):
         try:
             raise ValueError("caf\udce9")
@@ -163,14 +163,14 @@ def test_a_traceback_that_is_no_text_is_an_object_all_the_same(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("form", list(LogFormat))
-def test_names_that_are_no_text_are_written_all_the_same(tmp_path: Path, form: LogFormat) -> None:
+def test_names_with_lone_surrogates_are_written(tmp_path: Path, form: LogFormat) -> None:
     with logging_as(LogOptions(name="up", directory=tmp_path, format=form)):
         log.info("file %s", "caf\udce9")
 
     assert "udce9" in (tmp_path / "up.log").read_text()
 
 
-def test_the_root_logger_is_as_it_was_before(tmp_path: Path) -> None:
+def test_the_root_logger_is_restored(tmp_path: Path) -> None:
     root = logging.getLogger()
     before = (root.level, list(root.handlers))
 
@@ -179,3 +179,16 @@ def test_the_root_logger_is_as_it_was_before(tmp_path: Path) -> None:
 
     assert (root.level, list(root.handlers)) == before
     assert not [thread for thread in threading.enumerate() if thread.name == "log"], sys.version
+
+
+def test_an_error_message_cannot_forge_a_log_line(tmp_path: Path) -> None:
+    forged = "2026-01-01 00:00:00,000 INFO kerolox: all is well"
+    with logging_as(LogOptions(name="broker", directory=tmp_path)):
+        try:
+            raise ValueError(f"seven\n{forged}\x1b[2J\u202e")
+        except ValueError:
+            log.exception("failed")
+
+    lines = (tmp_path / "broker.log").read_text().splitlines()
+    assert forged not in [line[: len(forged)] for line in lines]
+    assert lines[-1] == f"    {forged}\\x1b[2J\\u202e"

@@ -1,4 +1,4 @@
-"""A driver of its own that writes a topic to a table, to be killed: `python -m tests.spark.archiving ...`."""
+"""A separate driver that writes a topic to a table, and can be killed: `python -m tests.spark.archiving ...`."""
 
 import argparse
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.spark.conftest import SETTINGS
 def archive(
     spark: SparkSession, name_server: str, topic: str, directory: Path, limit: int | None, kind: str = "parquet"
 ) -> None:
-    """Writes all that is in a topic now, some at a time if there is a limit; goes on where it was."""
+    """Writes all available messages of a topic, in limited batches if there is a limit; continues at its checkpoint."""
     source = spark.readStream.format("rocketmq").options(
         nameServer=name_server, subscribe=topic, startingOffsets="earliest"
     )
@@ -44,9 +44,9 @@ def main() -> None:
         parser.add_argument(name)
     parser.add_argument("limit", type=int, nargs="?")
     parser.add_argument("--kind", default="parquet")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     spark = session()
-    archive(spark, given.name_server, given.topic, Path(given.directory), given.limit, given.kind)
+    archive(spark, arguments.name_server, arguments.topic, Path(arguments.directory), arguments.limit, arguments.kind)
     spark.stop()
 
 

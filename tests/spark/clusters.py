@@ -1,4 +1,4 @@
-"""A cluster on a thread of its own, whose brokers come and go as a test says."""
+"""A cluster on its own thread, whose brokers can be stopped and started."""
 
 import asyncio
 import threading
@@ -45,7 +45,7 @@ class Brokers:
         )
         config.update({key: value for key, value in self._settings.items() if key.startswith("tls.")})
         self._name_server = NameServer(config)
-        self.wait(self._name_server.__aenter__())
+        self.wait(self._name_server.open())
         self._has_name_server = True
         for name in self._names:
             self.start(name)
@@ -71,18 +71,18 @@ class Brokers:
         return self._name_server.address
 
     def start(self, name: str, **settings: str) -> None:
-        """Starts a broker, with what it had stored; on another port than before."""
+        """Starts a broker on its old store, on a new port."""
         broker = self._broker(name, settings)
-        self.wait(broker.__aenter__())
+        self.wait(broker.open())
         self.brokers[name] = broker
 
     def stop(self, name: str) -> None:
-        self.wait(self.brokers.pop(name).__aexit__(None, None, None))
+        self.wait(self.brokers.pop(name).close())
 
     def stop_name_server(self) -> None:
         if self._has_name_server:
             self._has_name_server = False
-            self.wait(self._name_server.__aexit__())
+            self.wait(self._name_server.close())
 
     def _broker(self, name: str, settings: dict[str, str]) -> Broker:
         all_settings = Settings()
@@ -106,17 +106,17 @@ class Brokers:
     def send(
         self, topic: str, *bodies: bytes, queue_id: int = 0, broker: str = "broker-a", **fields: Any
     ) -> list[bytes]:
-        """Puts messages into one queue, in their order; on return the brokers' stores show them."""
+        """Sends messages to one queue, in order; on return they are visible to readers."""
         queue = MessageQueue(broker, queue_id, topic)
         for first in range(0, len(bodies), 500):
             messages = [Message(topic, body, **fields) for body in bodies[first : first + 500]]
             self._producer.send(messages, queue=queue)
-        # A broker answers before it enters what it took into queues and index: its next turn finds them there.
+        # The broker responds before it dispatches to queues and index; that happens by its next loop iteration.
         self.wait(asyncio.sleep(0))
         return list(bodies)
 
     def fill(self, topic: str, count: int, queues: int = 2, broker: str = "broker-a") -> list[bytes]:
-        """Puts numbered messages into all queues of a broker; returns their bodies."""
+        """Sends numbered messages to all queues of a broker; returns their bodies."""
         numbers = [b"%06d" % number for number in range(count)]
         for queue_id in range(queues):
             self.send(topic, *numbers[queue_id::queues], queue_id=queue_id, broker=broker)

@@ -1,4 +1,4 @@
-"""One Spark session for all tests, since it takes seconds to begin."""
+"""One Spark session for all tests, since it takes seconds to start."""
 
 import os
 import tempfile
@@ -29,19 +29,19 @@ SETTINGS = {
 
 
 def environment() -> dict[str, str]:
-    """What processes with a Spark of their own need to find this source tree."""
+    """Returns the environment for processes with their own Spark, with this source tree on the path."""
     environ = dict(os.environ)
     prepare(environ)
     environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT), environ.get("PYTHONPATH", "")])
     environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Workers begin often, and should not compile what they import each time.
+    # Workers start often, and should not compile their imports each time.
     environ.pop("PYTHONDONTWRITEBYTECODE", None)
     environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / f"kerolox-tests-{os.getuid()}")
     return environ
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives tests with Spark more time: one that is interrupted leaves the session of all others unusable."""
+    """Gives tests with Spark more time: a timeout would leave the shared session unusable."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(600))

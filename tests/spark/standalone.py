@@ -20,24 +20,26 @@ _GONE_SECONDS = 60.0
 
 @contextlib.contextmanager
 def standalone_cluster(workers: int = 2) -> Iterator[str]:
-    """The address of a master whose workers, of one core each, have all registered; nothing of it outlives it."""
+    """Yields the address of a master whose workers, of one core each, are registered; ends all processes on exit."""
     with temporary_home() as home:
         try:
-            with contextlib.ExitStack() as held:
-                master = held.enter_context(
+            with contextlib.ExitStack() as stack:
+                master = stack.enter_context(
                     running(_command("master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"), home)
                 )
                 address = master.wait_for("Starting Spark master at", _READY_SECONDS).split()[-1]
                 for number in range(workers):
-                    place = home / f"worker-{number}"
-                    place.mkdir()
+                    directory = home / f"worker-{number}"
+                    directory.mkdir()
                     arguments = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "1")
-                    command = _command("worker.Worker", *arguments, "--memory", "1g", "--work-dir", str(place), address)
-                    worker = held.enter_context(running(command, place))
+                    command = _command(
+                        "worker.Worker", *arguments, "--memory", "1g", "--work-dir", str(directory), address
+                    )
+                    worker = stack.enter_context(running(command, directory))
                     worker.wait_for("Successfully registered with master", _READY_SECONDS)
                 yield address
         finally:
-            # Executors end with their workers, and what runs Python in them when it sees that they have.
+            # Executors end with their workers, and Python workers when they notice that.
             left = _wait_until_gone(home)
         assert left == [], f"processes were left behind: {left}"
 
@@ -56,7 +58,7 @@ def _command(name: str, *arguments: str) -> list[str]:
 
 
 def _wait_until_gone(home: Path) -> Sequence[str]:
-    """Returns the command lines of those that have not ended in time, after it has ended them."""
+    """Kills processes that have not ended in time, and returns their command lines."""
     deadline = time.monotonic() + _GONE_SECONDS
     while (left := _processes_of(home)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -67,7 +69,7 @@ def _wait_until_gone(home: Path) -> Sequence[str]:
 
 
 def _processes_of(home: Path) -> dict[int, str]:
-    """Returns the command lines of processes that have this home, or one in it, by their ids."""
+    """Returns the command lines of processes whose HOME is this directory or within it, by process id."""
     found = {}
     mark = f"HOME={home}".encode()
     for path in Path("/proc").glob("[0-9]*"):

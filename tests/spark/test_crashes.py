@@ -1,6 +1,6 @@
-"""Exactly once: drivers, workers and brokers end in mid-batch, and every message is in the table once.
+"""Exactly once: drivers, workers and brokers are killed during a batch, and every message is in the table once.
 
-KEROLOX_SPARK_KILLS says how often each of them does; `make chaos` sets it higher.
+KEROLOX_SPARK_KILLS is the number of kills per test; `make chaos` sets it higher.
 """
 
 import os
@@ -17,24 +17,24 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kerolox.store.queue.pull import Got
-from tests.crash.proofs import noted
+from kerolox.store.queue.lookup import GetResult
+from tests.crash.proofs import record_proof
 from tests.spark.archiving import archive
 from tests.spark.clusters import Brokers
 from tests.spark.conftest import environment
 
 KILLS = int(os.environ.get("KEROLOX_SPARK_KILLS", "1"))
 LIMIT = 700
-# Enough batches that something is left to be read when the last of them has been killed.
+# Enough batches that messages are left after the last kill.
 COUNT = LIMIT * (3 * KILLS + 2)
-# At which pull of its life a driver or worker is killed. A batch has three: once all goes well for a while first.
+# The pull at which a driver or worker is killed. A batch has three pulls, so the first kill comes after a good batch.
 PULLS = tuple(islice(cycle((5, 1, 2, 3)), KILLS))
 
 pytestmark = pytest.mark.timeout(300 + 120 * KILLS)
 
 
 class Tripwire:
-    """Does something in the middle of a batch: when a broker is asked for the n-th time for messages."""
+    """Calls `action` in the middle of a batch: at the n-th pull of the topic."""
 
     def __init__(self, cluster: Brokers, action: Callable[[], None], nth: int) -> None:
         self._action = action
@@ -54,8 +54,8 @@ class Tripwire:
     def _watch(self, reader: object) -> None:
         get = reader.get  # type: ignore[attr-defined]
 
-        def watched(*args: object, **keywords: object) -> Got:
-            # The broker reads queues of its own, too.
+        def watched(*args: object, **keywords: object) -> GetResult:
+            # The broker also reads its internal queues.
             self._left -= args[0] == "orders"
             if self._left == 0 and not self.is_sprung.is_set():
                 self._spring()
@@ -77,7 +77,7 @@ def _written(spark: SparkSession, directory: Path) -> list[str]:
 
 
 def _drivers_until_done(cluster: Brokers, directory: Path) -> int:
-    """Runs drivers, each of which is killed at one of its pulls, and then one that may end; returns how many were."""
+    """Runs drivers that are killed at one of their pulls, then one to its end; returns the number of kills."""
     killed = 0
     for pulls in [*PULLS, None]:
         command = [sys.executable, "-m", "tests.spark.archiving", cluster.namesrv_addr, "orders", str(directory)]
@@ -94,18 +94,16 @@ def _drivers_until_done(cluster: Brokers, directory: Path) -> int:
     return killed
 
 
-def test_drivers_killed_in_mid_batch_are_followed_by_one_that_makes_no_difference(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_killed_drivers_neither_lose_nor_duplicate_rows(spark: SparkSession, tmp_path: Path) -> None:
     with _filled(tmp_path) as (cluster, bodies):
         assert _drivers_until_done(cluster, tmp_path) == KILLS
 
         assert _written(spark, tmp_path) == bodies
-    noted("drivers killed", runs=KILLS, promised=COUNT)
+    record_proof("drivers killed", runs=KILLS, promised=COUNT)
 
 
 def _workers() -> list[int]:
-    """Returns the processes in which this test's Spark runs tasks: those that its daemon has forked."""
+    """Returns the worker processes of this test's Spark: those that its daemon has forked."""
     parents, daemons = {}, set()
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -131,7 +129,7 @@ def _kill_workers() -> None:
         os.kill(process_id, signal.SIGKILL)
 
 
-def test_what_workers_read_before_they_were_killed_is_in_the_table_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_killed_workers_neither_lose_nor_duplicate_rows(spark: SparkSession, tmp_path: Path) -> None:
     with _filled(tmp_path) as (cluster, bodies):
         for pulls in PULLS:
             wire = Tripwire(cluster, _kill_workers, pulls)
@@ -141,11 +139,11 @@ def test_what_workers_read_before_they_were_killed_is_in_the_table_once(spark: S
         archive(spark, cluster.namesrv_addr, "orders", tmp_path, LIMIT)
 
         assert _written(spark, tmp_path) == bodies
-    noted("workers killed", runs=KILLS, promised=COUNT)
+    record_proof("workers killed", runs=KILLS, promised=COUNT)
 
 
 def _restarts_while_archiving(spark: SparkSession, cluster: Brokers, directory: Path) -> int:
-    """Restarts the broker at the second pull of each of its lives; returns how often."""
+    """Restarts the broker at the second pull after each start; returns the number of restarts."""
     restarts: list[threading.Thread] = []
 
     def restart() -> None:
@@ -165,9 +163,9 @@ def _restarts_while_archiving(spark: SparkSession, cluster: Brokers, directory: 
     return len(restarts)
 
 
-def test_a_broker_restarted_in_mid_batch_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_waits_for_a_broker_that_restarts_during_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     with _filled(tmp_path) as (cluster, bodies):
         assert _restarts_while_archiving(spark, cluster, tmp_path) == KILLS
 
         assert _written(spark, tmp_path) == bodies
-    noted("brokers restarted", runs=KILLS, promised=COUNT)
+    record_proof("brokers restarted", runs=KILLS, promised=COUNT)

@@ -1,4 +1,4 @@
-"""Schemas as Spark's users write them."""
+"""Schemas in Spark's DDL."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SCHEMAS = [
 ]
 
 
-def test_columns_with_their_types() -> None:
+def test_all_types_are_parsed() -> None:
     assert parse("id BIGINT NOT NULL, `n-1` string, whole int") == StructType(
         [StructField("id", LongType(), False), StructField("n-1", StringType()), StructField("whole", IntegerType())]
     )
 
 
 @pytest.mark.parametrize("text", SCHEMAS)
-def test_spark_reads_the_same(spark: SparkSession, text: str) -> None:
+def test_the_result_equals_that_of_spark(spark: SparkSession, text: str) -> None:
     assert parse(text) == StructType.fromDDL(text)
 
 
@@ -43,10 +43,10 @@ def test_spark_reads_the_same(spark: SparkSession, text: str) -> None:
         ("a int b int", "expected the end before 'b int'"),
         ("a map<string>", "expected ',' before '>'"),
         ("a int, , b int", "expected a name before ', b int'"),
-        ("a !int", "' !int' is neither name nor type"),
+        ("a !int", "' !int' is neither a name nor a type"),
         ("a int not", "expected 'null' before 'the end'"),
     ],
 )
-def test_what_is_no_schema_says_where(text: str, reason: str) -> None:
+def test_a_syntax_error_names_the_position(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason.replace("(", r"\(")):
         parse(text)

@@ -1,13 +1,13 @@
-"""What may be said about reading, and what is said to those who say something else."""
+"""Options for reading, and the errors for invalid ones."""
 
 import json
 import pickle
 
 import pytest
 
-from kerolox.spark.given import OptionError
-from kerolox.spark.offsets import EARLIEST, LATEST
+from kerolox.spark.option_parser import OptionError
 from kerolox.spark.options import ReadOptions, read_options
+from kerolox.spark.read.offset_json import EARLIEST, LATEST
 from kerolox.wire.bodies.queues import MessageQueue
 
 BASE = {"nameServer": "127.0.0.1:9876", "subscribe": "orders"}
@@ -22,11 +22,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def test_streams_begin_at_the_end_and_batches_at_the_beginning_unless_told_otherwise() -> None:
+def test_streams_start_at_latest_and_batches_at_earliest_by_default() -> None:
     assert (_read(is_stream=True).start.word, _read().start.word, _read().end.word) == (LATEST, EARLIEST, LATEST)
 
 
-def test_all_that_can_be_said_is_understood() -> None:
+def test_all_options_are_parsed() -> None:
     options = _read(
         is_stream=True,
         subscribe="orders , bills",
@@ -50,13 +50,13 @@ def test_all_that_can_be_said_is_understood() -> None:
     )
 
     assert options.topics == ("orders", "bills")
-    assert (options.start.group, options.start.otherwise) == ("shop", LATEST)
+    assert (options.start.group, options.start.fallback) == ("shop", LATEST)
     assert (options.offsets_per_trigger_max, options.offsets_per_trigger_min) == (1000, 10)
     assert (options.trigger_delay_millis, options.bytes_per_trigger_max) == (30_000, 5000)
     assert (options.partitions_min, options.records_per_partition_max) == (4, 100)
     assert (options.fail_on_data_loss, options.group, options.pull_group) == (False, "spark", "spark")
     assert (options.tags, options.include_properties, options.values) == ("a || b", True, {"valueFormat": "string"})
-    assert (options.connect.retry_millis, options.pull_count, options.pull_bytes) == (5000, 64, 9999)
+    assert (options.connection.retry_millis, options.pull_count, options.pull_bytes) == (5000, 64, 9999)
     assert options.pull_millis == 777
 
 
@@ -73,32 +73,32 @@ def test_queues_can_be_assigned() -> None:
     assert options.assigned == tuple(MessageQueue(broker, queue, "orders") for broker, queue in expected)
 
 
-def test_whoever_gives_no_group_pulls_as_tools_do() -> None:
+def test_the_default_pull_group_is_that_of_the_tools() -> None:
     assert _read().pull_group == "TOOLS_CONSUMER"
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "message"),
     [
         ({"nameServer": ""}, "option nameServer is missing: give host:port"),
-        ({"nameServer": "localhost"}, "option nameServer: 'localhost' is no address"),
+        ({"nameServer": "localhost"}, "option nameServer: 'localhost' is not an address"),
         ({"subscribe": ""}, "give exactly one of the options subscribe, subscribePattern and assign"),
         ({"subscribePattern": "o.*"}, "options subscribe and subscribePattern contradict each other"),
-        ({"subscribe": "", "subscribePattern": "("}, "option subscribePattern is no regular expression"),
-        ({"subscribe": "a b"}, "option subscribe: topic 'a b' is no name"),
+        ({"subscribe": "", "subscribePattern": "("}, "option subscribePattern is not a regular expression"),
+        ({"subscribe": "a b"}, "option subscribe: topic 'a b' is not a valid name"),
         ({"subscribe": ","}, "option subscribe names no topic"),
         ({"subscribe": "", "assign": {"orders": [1]}}, "option assign: .* give JSON such as"),
         ({"subscribe": "", "assign": {}}, "option assign names no queue"),
         ({"startingOffsets": "first"}, "option startingOffsets is 'first': give earliest, latest, or JSON"),
-        ({"startingOffsets": {"orders": {"broker-a": {"0": -3}}}}, "option startingOffsets: offsets below -2"),
-        ({"startingOffsets": {"orders": {"broker-a": 3}}}, "option startingOffsets: 3 is no JSON object"),
+        ({"startingOffsets": {"orders": {"broker-a": {"0": -3}}}}, "option startingOffsets: an offset is below -2"),
+        ({"startingOffsets": {"orders": {"broker-a": 3}}}, "option startingOffsets: 3 is not a JSON object"),
         ({"endingOffsets": "earliest"}, "option endingOffsets cannot be earliest"),
         ({"startingTimestamp": "now"}, "option startingTimestamp is 'now': give a whole number"),
         ({"startingTimestamp": "1", "startingOffsets": "latest"}, "startingTimestamp and startingOffsets contradict"),
-        ({"startingOffsetsByTimestamp": {"orders": "x"}}, "option startingOffsetsByTimestamp: 'x' is no time"),
+        ({"startingOffsetsByTimestamp": {"orders": "x"}}, "option startingOffsetsByTimestamp: 'x' is not a time"),
         ({"startingOffsetsByTimestampStrategy": "latest"}, "has no meaning without startingTimestamp"),
         ({"startingTimestamp": "1", "startingGroup": "g"}, "startingGroup and startingTimestamp contradict"),
-        ({"groupId": "a b"}, "option groupId: group 'a b' is no name"),
+        ({"groupId": "a b"}, "option groupId: group 'a b' is not a valid name"),
         ({"tags": "a", "sql": "b = 1"}, "options tags and sql contradict each other"),
         ({"sql": "a ="}, "; give a condition such as "),
         ({"accessKey": "a"}, "option secretKey is missing"),
@@ -111,13 +111,13 @@ def test_whoever_gives_no_group_pulls_as_tools_do() -> None:
         ({"maxBytesPerTrigger": "1"}, "option maxBytesPerTrigger is for streams"),
     ],
 )
-def test_a_wrong_option_is_named_with_its_remedy(options: dict[str, object], complaint: str) -> None:
-    with pytest.raises(OptionError, match=complaint):
+def test_an_invalid_option_is_reported_with_the_remedy(options: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         _read(**options)
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "message"),
     [
         ({"endingOffsets": "latest"}, "option endingOffsets is for batches: leave it out, or use spark.read"),
         ({"endingTimestamp": "5"}, "option endingTimestamp is for batches"),
@@ -125,6 +125,6 @@ def test_a_wrong_option_is_named_with_its_remedy(options: dict[str, object], com
         ({"minOffsetsPerTrigger": 5, "maxOffsetsPerTrigger": 4}, "minOffsetsPerTrigger is 5, more than"),
     ],
 )
-def test_a_wrong_option_of_a_stream_is_named_with_its_remedy(options: dict[str, object], complaint: str) -> None:
-    with pytest.raises(OptionError, match=complaint):
+def test_an_invalid_option_of_a_stream_is_reported_with_the_remedy(options: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         _read(is_stream=True, **options)

@@ -1,4 +1,4 @@
-"""What the README shows of Spark is run as it stands there."""
+"""Runs the Spark example of the README."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from kerolox.message.properties import parse
 from kerolox.spark import register
 from tests.spark.clusters import Brokers
-from tests.spark.test_writing import stored
+from tests.spark.write.test_writer import stored
 from tests.test_readme import BLOCKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_topic_is_read_and_another_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_readme_example_reads_a_topic_and_writes_another(spark: SparkSession, tmp_path: Path) -> None:
     register(spark)
     with Brokers(tmp_path) as cluster:
         cluster.create("orders")

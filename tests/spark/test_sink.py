@@ -1,4 +1,4 @@
-"""Tables written to topics by Spark itself, in batches and as streams."""
+"""Writing tables to topics with Spark, in batches and as streams."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType, T
 
 from kerolox.client.producer.settings import ProducerSettings
 from kerolox.codes import CURRENT_VERSION
-from kerolox.spark import heeding, register
-from kerolox.spark.given import OptionError
-from kerolox.spark.heeding import TimeIgnored
+from kerolox.spark import register
+from kerolox.spark.option_parser import OptionError
 from kerolox.spark.repeats import drop_repeats
-from kerolox.spark.sink import BatchWriter, StreamWriter, Write, WriteOptions, Writes, Written
+from kerolox.spark.sink import BatchWriter, PartitionCommit, StreamWriter, TableWrite, WritableSource, WriteOptions
 from kerolox.spark.source import RocketMQ
+from kerolox.spark.write import writer
+from kerolox.spark.write.writer import DeliveryTimeUnsupported
 from tests.spark.clusters import Brokers
-from tests.spark.test_writing import stored
+from tests.spark.write.test_writer import stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +51,7 @@ def read(spark: SparkSession, cluster: Brokers, topic: str, **options: Any) -> D
     return spark.read.format("rocketmq").options(**options).load()
 
 
-def test_a_column_of_times_is_refused_when_it_is_planned_if_brokers_would_not_heed_it(
+def test_a_delivery_time_column_is_refused_at_planning_if_brokers_lack_timers(
     cluster: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.create("timed")
@@ -59,15 +60,15 @@ def test_a_column_of_times_is_refused_when_it_is_planned_if_brokers_would_not_he
     unknown = RocketMQ({"nameServer": cluster.namesrv_addr, "topic": "nowhere"})
 
     assert isinstance(source.writer(schema, False), BatchWriter)
-    # Tasks wait for what is not there yet.
+    # Tasks retry topics that do not exist yet.
     assert isinstance(unknown.streamWriter(schema, False), StreamWriter)
-    monkeypatch.setattr(heeding, "HEEDED_SINCE", CURRENT_VERSION + 1)
+    monkeypatch.setattr(writer, "DELIVERY_TIME_SINCE", CURRENT_VERSION + 1)
     for plan in (source.writer, source.streamWriter):
-        with pytest.raises(TimeIgnored, match=r"column deliverAt needs brokers of 5\.0 or newer"):
+        with pytest.raises(DeliveryTimeUnsupported, match=r"column deliverAt needs brokers of 5\.0 or newer"):
             plan(schema, False)
 
 
-def test_what_is_written_is_read_again(spark: SparkSession, cluster: Brokers) -> None:
+def test_written_rows_can_be_read(spark: SparkSession, cluster: Brokers) -> None:
     cluster.create("written")
     frame = spark.range(500).selectExpr(
         "'written' AS topic",
@@ -91,9 +92,7 @@ def test_what_is_written_is_read_again(spark: SparkSession, cluster: Brokers) ->
         assert row.properties["__SHARDINGKEY"] == f"s{int(row.value) % 3}"
 
 
-def test_a_job_that_is_run_again_sends_the_same_keys_and_repeats_can_be_dropped(
-    spark: SparkSession, cluster: Brokers
-) -> None:
+def test_a_repeated_job_sends_the_same_keys_and_repeats_can_be_dropped(spark: SparkSession, cluster: Brokers) -> None:
     cluster.create("again")
     frame = spark.range(50).selectExpr("CAST(id % 10 AS STRING) AS value").coalesce(1)
     for _ in range(2):
@@ -106,10 +105,10 @@ def test_a_job_that_is_run_again_sends_the_same_keys_and_repeats_can_be_dropped(
     assert drop_repeats(messages).count() == 53
 
 
-def test_a_stream_that_repeats_a_batch_sends_the_same_keys(
+def test_a_repeated_batch_of_a_stream_sends_the_same_keys(
     spark: SparkSession, cluster: Brokers, tmp_path: Path
 ) -> None:
-    """As it does after a crash between the last message and the note that the batch is done."""
+    """As after a crash between the last message and the commit of the batch."""
     cluster.create("streamed")
     source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
     spark.range(40).selectExpr("CAST(id AS STRING) AS value").coalesce(1).write.text(str(source))
@@ -130,10 +129,8 @@ def test_a_stream_that_repeats_a_batch_sends_the_same_keys(
     assert drop_repeats(read(spark, cluster, "streamed")).count() == 40
 
 
-def test_a_batch_that_is_repeated_within_for_each_batch_sends_the_same_keys(
-    spark: SparkSession, cluster: Brokers, tmp_path: Path
-) -> None:
-    """Two batches with rows that are alike, of which the last one is repeated."""
+def test_a_repeated_for_each_batch_sends_the_same_keys(spark: SparkSession, cluster: Brokers, tmp_path: Path) -> None:
+    """Two batches with equal rows, of which the last one is repeated."""
     cluster.create("each")
     source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
     options = {"checkpointLocation": str(checkpoint)}
@@ -169,7 +166,7 @@ def test_repeats_are_dropped_from_a_stream(spark: SparkSession, cluster: Brokers
     assert sorted(int(row.body) for row in spark.table("once").collect()) == list(range(20))
 
 
-def test_what_fails_names_the_topic_and_the_reason(spark: SparkSession, cluster: Brokers) -> None:
+def test_a_failure_names_the_topic_and_the_reason(spark: SparkSession, cluster: Brokers) -> None:
     frame = spark.range(3).selectExpr("'nowhere' AS topic", "CAST(id AS STRING) AS body")
 
     with pytest.raises(PySparkException) as raised:
@@ -192,13 +189,13 @@ def test_the_unique_keys_of_a_batch_write_are_new_each_time(cluster: Brokers) ->
     assert named.write_id == "x"
 
 
-def test_a_stream_is_written_with_arrow_where_spark_has_it(cluster: Brokers) -> None:
+def test_a_stream_is_written_with_arrow_if_spark_supports_it(cluster: Brokers) -> None:
     writer = sink({"nameserver": cluster.namesrv_addr, "topic": "t"}).streamWriter(SCHEMA, overwrite=False)
 
     assert isinstance(writer, StreamWriter)
 
 
-def test_what_producers_may_be_told_is_passed_through() -> None:
+def test_producer_options_are_passed_through() -> None:
     given = {
         "nameServer": "a:1",
         "rocketmq.sendMsgTimeout": "2000",
@@ -213,69 +210,69 @@ def test_what_producers_may_be_told_is_passed_through() -> None:
 
     options = pickle.loads(pickle.dumps(WriteOptions.of(given, is_stream=False)))
 
-    assert options.sends.send_seconds == 2.0
-    assert options.sends.settings == ProducerSettings(
+    assert options.send.send_seconds == 2.0
+    assert options.send.settings == ProducerSettings(
         retry_times_when_send_failed=0,
         retry_another_broker_when_not_store_ok=True,
         create_topic_key="template",
         default_topic_queue_nums=16,
         send_latency_fault_enable=True,
     )
-    client = options.connect.client_options()
+    client = options.connection.client_options()
     assert (client.unit_mode, client.vip_channel_enabled) == (True, True)
-    assert WriteOptions.of({"nameServer": "a:1"}, is_stream=False).sends.settings == ProducerSettings()
+    assert WriteOptions.of({"nameServer": "a:1"}, is_stream=False).send.settings == ProducerSettings()
 
 
 @pytest.mark.parametrize(
-    ("option", "complaint"),
+    ("option", "message"),
     [
-        ("rocketmq.compressMsgBodyOverHowmuch", "has no meaning here: rows travel in batches"),
-        ("rocketmq.maxMessageSize", "brokers say how large a message may be"),
+        ("rocketmq.compressMsgBodyOverHowmuch", "has no effect here: rows are sent in batches"),
+        ("rocketmq.maxMessageSize", "the broker's limit applies"),
         ("rocketmq.retryTimesWhenSendFail", "is unknown: is rocketmq.retryTimesWhenSendFailed meant"),
         ("rocketmq.createTopicKey", "rocketmq.createTopicKey: "),
     ],
 )
-def test_what_producers_cannot_be_told_here_is_named(option: str, complaint: str) -> None:
-    with pytest.raises(OptionError, match=f"(?i)option {option}.*{complaint}|option {complaint}"):
+def test_unsupported_producer_options_are_refused(option: str, message: str) -> None:
+    with pytest.raises(OptionError, match=f"(?i)option {option}.*{message}|option {message}"):
         WriteOptions.of({"nameServer": "a:1", option: "7 !"}, is_stream=False)
 
 
-def test_rows_are_written_where_spark_gives_rows(cluster: Brokers) -> None:
+def test_rows_are_written_if_spark_passes_rows(cluster: Brokers) -> None:
     cluster.create("rows")
     options = WriteOptions.of({"nameServer": cluster.namesrv_addr, "topic": "rows"}, is_stream=True)
-    write = Write(options, SCHEMA)
+    write = TableWrite(options, SCHEMA)
     rows = iter([Row(topic="ignored", body=b"%d" % number) for number in range(7)])
 
     written = write.partition(write.as_batches(rows, 3), "query/0/0")
 
-    assert written == Written({"rows": 7})
+    assert written == PartitionCommit({"rows": 7})
     assert sorted(record.body for record in stored(cluster, "rows")) == [b"%d" % number for number in range(7)]
 
 
-def test_partitions_that_failed_are_no_surprise(cluster: Brokers, caplog: pytest.LogCaptureFixture) -> None:
+def test_abort_logs_the_messages_of_complete_partitions(cluster: Brokers, caplog: pytest.LogCaptureFixture) -> None:
     options = {"nameserver": cluster.namesrv_addr, "topic": "t"}
 
-    sink(options).writer(SCHEMA, overwrite=False).abort([None, Written({"t": 5})])
+    sink(options).writer(SCHEMA, overwrite=False).abort([None, PartitionCommit({"t": 5})])
     sink(options).streamWriter(SCHEMA, overwrite=False).abort([None], 3)
 
-    assert "given up after 5 messages" in caplog.text
-    assert "given up after 0 messages" in caplog.text
+    assert "aborted; 5 messages" in caplog.text
+    assert "aborted; 0 messages" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         ({"nameserver": ""}, "option nameServer is empty"),
-        ({"path": "orders"}, "option path is not known here: name the topic with option topic"),
+        ({"path": "orders"}, "option path is not supported: name the topic with option topic"),
         ({"topic": "no topic"}, "option topic: "),
         ({"topic": "group of orders"}, "option topic: "),
         ({"producergroup": "no group"}, "option producerGroup: "),
-        ({"batchbytes": "5000000"}, "option batchBytes is 5000000: brokers take at most 4194304"),
+        ({"batchbytes": "5000000"}, "option batchBytes is 5000000: the limit of brokers is 4194304"),
         ({"subscribe": "orders"}, "option subscribe is unknown"),
         ({"batchesinflight": "0"}, "option batchesInFlight is '0'"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, str], reason: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, str], reason: str) -> None:
     with pytest.raises(OptionError) as raised:
         sink({"nameserver": "127.0.0.1:1", "topic": "t", **options}).writer(SCHEMA, overwrite=False)
 
@@ -287,12 +284,12 @@ def test_a_topic_cannot_be_overwritten() -> None:
         sink({"nameserver": "127.0.0.1:1", "topic": "t"}).writer(SCHEMA, overwrite=True)
 
 
-def test_a_stream_has_an_id_already() -> None:
-    with pytest.raises(OptionError, match="option writeId is for batches"):
+def test_write_id_is_refused_for_streams() -> None:
+    with pytest.raises(OptionError, match="option writeId is for batch writes"):
         sink({"nameserver": "127.0.0.1:1", "topic": "t", "writeid": "x"}).streamWriter(SCHEMA, overwrite=False)
 
 
-def sink(options: dict[str, str]) -> Writes:
-    made = Writes()
+def sink(options: dict[str, str]) -> WritableSource:
+    made = WritableSource()
     made.options = options
     return made

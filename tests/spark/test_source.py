@@ -45,7 +45,7 @@ def _all(*brokers: str, queues: range = range(2), numbers: range = range(10)) ->
     return sorted(f"{b} {q} {n}".encode() for b in brokers or ("broker-a", "broker-b") for q in queues for n in numbers)
 
 
-def test_the_format_is_found_without_a_registration_and_has_all_columns(spark: SparkSession, cluster: Brokers) -> None:
+def test_spark_discovers_the_format_which_has_all_columns(spark: SparkSession, cluster: Brokers) -> None:
     cluster.create("columns", 1, "broker-a")
     before = datetime.now(UTC)
     cluster.send("columns", b"body", tag="new", keys=["k1", "k2"], properties={"colour": "red"})
@@ -67,19 +67,19 @@ def test_the_format_is_found_without_a_registration_and_has_all_columns(spark: S
     assert row.bornHost.startswith("127.0.0.1")
 
 
-def test_a_session_can_be_told_of_the_format(spark: SparkSession, cluster: Brokers) -> None:
+def test_the_format_can_be_registered(spark: SparkSession, cluster: Brokers) -> None:
     register(spark)
 
     assert _read(spark, cluster, subscribe="orders").count() == 40
 
 
-def test_the_name_server_may_be_given_as_rocketmq_calls_it(spark: SparkSession, cluster: Brokers) -> None:
+def test_the_name_server_option_has_rocketmq_synonyms(spark: SparkSession, cluster: Brokers) -> None:
     reader = spark.read.format("rocketmq").option("rocketmq.namesrv.addr", cluster.namesrv_addr)
 
     assert _bodies(reader.option("subscribe", "orders").load()) == _all()
 
 
-def test_the_users_own_schema_chooses_columns(spark: SparkSession, cluster: Brokers) -> None:
+def test_a_user_schema_selects_columns(spark: SparkSession, cluster: Brokers) -> None:
     frame = spark.read.format("rocketmq").schema("body binary, queueId int").options(subscribe="orders")
 
     rows = frame.option("nameServer", cluster.namesrv_addr).load().collect()
@@ -88,20 +88,20 @@ def test_the_users_own_schema_chooses_columns(spark: SparkSession, cluster: Brok
     assert rows[0].__fields__ == ["body", "queueId"]
 
 
-def test_several_topics_a_pattern_or_some_queues_are_read(spark: SparkSession, cluster: Brokers) -> None:
+def test_topics_a_pattern_or_assigned_queues_are_read(spark: SparkSession, cluster: Brokers) -> None:
     cluster.create("orders-2", 1, "broker-b")
     cluster.send("orders-2", b"second", broker="broker-b")
 
-    listed = _read(spark, cluster, subscribe="orders, orders-2")
+    subscribed = _read(spark, cluster, subscribe="orders, orders-2")
     matching = _read(spark, cluster, subscribePattern="orders-.*")
     assigned = _read(spark, cluster, assign={"orders": {"broker-a": [1], "broker-b": [0]}})
 
-    assert _bodies(listed) == sorted([*_all(), b"second"])
+    assert _bodies(subscribed) == sorted([*_all(), b"second"])
     assert _bodies(matching) == [b"second"]
     assert _bodies(assigned) == sorted([*_all("broker-a", queues=range(1, 2)), *_all("broker-b", queues=range(1))])
 
 
-def test_offsets_say_where_to_begin_and_end(spark: SparkSession, cluster: Brokers) -> None:
+def test_reading_starts_and_ends_at_offsets(spark: SparkSession, cluster: Brokers) -> None:
     starts = {"orders": {"broker-a": {"0": 2, "1": -2}, "broker-b": {"0": -1, "1": 9}}}
     ends = {"orders": {"broker-a": {"0": 4, "1": 1}, "broker-b": {"0": -1, "1": -1}}}
 
@@ -113,7 +113,7 @@ def test_offsets_say_where_to_begin_and_end(spark: SparkSession, cluster: Broker
     assert _read(spark, cluster, subscribe="orders", startingOffsets="earliest", endingOffsets="latest").count() == 40
 
 
-def test_times_say_where_to_begin_and_end(spark: SparkSession, cluster: Brokers) -> None:
+def test_reading_starts_and_ends_at_times(spark: SparkSession, cluster: Brokers) -> None:
     cluster.create("timed", 1, "broker-a")
     cluster.send("timed", b"old")
     reader = cluster.brokers["broker-a"].store.reader
@@ -134,7 +134,7 @@ def test_times_say_where_to_begin_and_end(spark: SparkSession, cluster: Brokers)
     assert _bodies(_read(spark, cluster, **late, startingOffsetsByTimestampStrategy="latest")) == []
 
 
-def test_reading_begins_where_a_group_is(spark: SparkSession, cluster: Brokers) -> None:
+def test_reading_starts_at_the_offsets_of_a_group(spark: SparkSession, cluster: Brokers) -> None:
     cluster.admin.groups.create("shop")
     queues = cluster.admin.topics.route("orders").read_queues
     for queue in queues[:3]:
@@ -157,7 +157,7 @@ def test_large_queues_are_split_and_small_ones_packed(spark: SparkSession, clust
     assert max(row["count"] for row in counts) <= 7
 
 
-def test_tags_and_sql_are_judged_by_the_broker(spark: SparkSession, cluster: Brokers) -> None:
+def test_tags_and_sql_are_evaluated_by_the_broker(spark: SparkSession, cluster: Brokers) -> None:
     cluster.create("tagged", 1, "broker-a")
     for tag, size in (("a", 1), ("b", 2), ("c", 3), ("a", 4)):
         cluster.send("tagged", f"{tag}{size}".encode(), tag=tag, properties={"size": str(size)})
@@ -166,7 +166,7 @@ def test_tags_and_sql_are_judged_by_the_broker(spark: SparkSession, cluster: Bro
     assert _bodies(_read(spark, cluster, subscribe="tagged", sql="size > 1 AND TAGS = 'a'")) == [b"a4"]
 
 
-def test_filters_are_pushed_where_spark_allows_it(spark: SparkSession, cluster: Brokers) -> None:
+def test_filters_are_pushed_down_if_spark_allows_it(spark: SparkSession, cluster: Brokers) -> None:
     cluster.create("pushed", 2, "broker-a")
     for number in range(6):
         cluster.send("pushed", b"%d" % number, queue_id=number % 2, tag="even" if number % 2 == 0 else "odd")
@@ -179,13 +179,13 @@ def test_filters_are_pushed_where_spark_allows_it(spark: SparkSession, cluster: 
     try:
         on = _read(spark, cluster, subscribe="pushed,orders", minPartitions=4).where(condition)
         assert (_bodies(off), _bodies(on)) == ([b"2", b"4"], [b"2", b"4"])
-        # Two messages cannot fill four partitions: nothing else was planned to be read.
+        # Only two messages were planned, so there cannot be four partitions.
         assert on.rdd.getNumPartitions() == 2
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
-def test_what_was_deleted_makes_a_read_fail_unless_that_may_be(spark: SparkSession, cluster: Brokers) -> None:
+def test_deleted_messages_fail_a_read_unless_data_loss_is_accepted(spark: SparkSession, cluster: Brokers) -> None:
     starts = {"orders": {"broker-a": {"0": 0, "1": 0}, "broker-b": {"0": 0, "1": 0}}}
     queue = cluster.brokers["broker-b"].store.queues.get("orders", 1)
     assert queue is not None
@@ -200,7 +200,7 @@ def test_what_was_deleted_makes_a_read_fail_unless_that_may_be(spark: SparkSessi
         queue.min_offset = kept
 
 
-def test_pulls_are_as_large_as_they_are_told_to_be(spark: SparkSession, cluster: Brokers) -> None:
+def test_pull_sizes_follow_the_options(spark: SparkSession, cluster: Brokers) -> None:
     options = {"rocketmq__pullBatchSize": 3, "rocketmq__pullBatchSizeInBytes": 1000, "groupId": "readers"}
 
     frame = _read(spark, cluster, subscribe="orders", rocketmq__consumerPullTimeoutMillis=5000, **options)
@@ -208,7 +208,7 @@ def test_pulls_are_as_large_as_they_are_told_to_be(spark: SparkSession, cluster:
     assert _bodies(frame) == _all()
 
 
-def test_bodies_become_values_and_those_that_are_none_keep_their_row(spark: SparkSession, cluster: Brokers) -> None:
+def test_bodies_become_values_and_invalid_ones_keep_their_row(spark: SparkSession, cluster: Brokers) -> None:
     cluster.create("values", 1, "broker-a")
     cluster.send("values", b'{"id": 7}', b"no json")
 
@@ -219,7 +219,7 @@ def test_bodies_become_values_and_those_that_are_none_keep_their_row(spark: Spar
     assert [bytes(row.body) for row in rows] == [b'{"id": 7}', b"no json"]
 
 
-def test_brokers_are_read_with_tls_a_key_and_what_else_rocketmq_knows(spark: SparkSession, tmp_path: Path) -> None:
+def test_brokers_are_read_with_tls_credentials_and_rocketmq_options(spark: SparkSession, tmp_path: Path) -> None:
     authority = trustme.CA()
     trust, own = tmp_path / "ca.pem", tmp_path / "own.pem"
     authority.cert_pem.write_to_path(str(trust))
@@ -253,7 +253,7 @@ def test_brokers_are_read_with_tls_a_key_and_what_else_rocketmq_knows(spark: Spa
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "message"),
     [
         ({}, "exactly one of the options subscribe, subscribePattern and assign"),
         ({"subscribe": "nothing"}, "topics that do not exist: nothing. Create them"),
@@ -261,12 +261,12 @@ def test_brokers_are_read_with_tls_a_key_and_what_else_rocketmq_knows(spark: Spa
         ({"subscribe": "orders", "startingOffset": "latest"}, "startingoffset is unknown: is startingOffsets meant"),
     ],
 )
-def test_wrong_options_are_refused(spark: SparkSession, cluster: Brokers, options: Any, complaint: str) -> None:
-    with pytest.raises(PySparkException, match=complaint):
+def test_invalid_options_are_refused(spark: SparkSession, cluster: Brokers, options: Any, message: str) -> None:
+    with pytest.raises(PySparkException, match=message):
         _read(spark, cluster, **options).collect()
 
 
-def test_a_server_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unreachable_server_is_named(spark: SparkSession, tmp_path: Path) -> None:
     reader = spark.read.format("rocketmq").options(nameServer="127.0.0.1:1", subscribe="orders", retryTimeout="1ms")
 
     with pytest.raises(PySparkException, match=r"cannot connect to 127\.0\.0\.1:1"):

@@ -1,4 +1,4 @@
-"""Source and sink on a standalone cluster of two workers, with brokers of ours and of Apache's."""
+"""Source and sink on a standalone cluster of two workers, with our brokers and Apache's."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def master() -> Iterator[str]:
 
 @pytest.fixture(params=[OURS, *VERSIONS])
 def namesrv_addr(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with ExitStack() as held:
+    with ExitStack() as stack:
         if request.param == OURS:
-            address = held.enter_context(Brokers(tmp_path / "cluster", "broker-a", "broker-b")).namesrv_addr
+            address = stack.enter_context(Brokers(tmp_path / "cluster", "broker-a", "broker-b")).namesrv_addr
         else:
             require_java()
-            address = held.enter_context(servers.name_server(request.param)).address
-            held.enter_context(servers.broker(request.param, address))
+            address = stack.enter_context(servers.name_server(request.param)).address
+            stack.enter_context(servers.broker(request.param, address))
             asyncio.run(until_listed(address, "broker-a"))
-        admin = held.enter_context(AdminClient(namesrv_addr=address, timeout_seconds=30))
+        admin = stack.enter_context(AdminClient(namesrv_addr=address, timeout_seconds=30))
         for topic in ("numbers", "copies"):
             admin.topics.create(topic, read_queues=4, write_queues=4)
         yield address
@@ -72,4 +72,4 @@ def test_a_topic_is_written_read_and_copied_as_a_stream_by_two_workers(
 
 def _stored(admin: AdminClient, topic: str) -> int:
     """Returns how many messages the queues of a topic hold."""
-    return sum(place.max_offset - place.min_offset for place in admin.topics.status(topic).values())
+    return sum(queue.max_offset - queue.min_offset for queue in admin.topics.status(topic).values())

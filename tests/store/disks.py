@@ -1,4 +1,4 @@
-"""A disk in memory that can stop, fail and lose what was not synced; it obeys the same tests as the real one."""
+"""A disk in memory that can stop, fail and lose unsynced writes; it passes the same tests as the real one."""
 
 import errno
 import os
@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Union
 
-from kerolox.runtime.kernel_syncs import Ended, KernelSyncs
+from kerolox.runtime.aio_fsync import AioFsync, SyncCallback
 
 SECTOR_SIZE = 512
 
 
 class Stopped(BaseException):
-    """The machine has stopped: no `except` of the code under test may hold it up."""
+    """The machine has stopped. A BaseException, so that the code under test does not catch it."""
 
 
 @dataclass(slots=True)
 class Change:
-    """One change of a file: bytes at an offset, or another size, or both."""
+    """One change of a file: bytes at an offset, a new size, or both."""
 
     offset: int = 0
     data: bytes = b""
@@ -51,12 +51,12 @@ class Directory:
     pending: list[dict[str, "Node | None"]] = field(default_factory=list)
 
     def change(self, names: dict[str, "Node | None"]) -> None:
-        _name(self.names, names)
+        _apply_names(self.names, names)
         self.pending.append(names)
 
     def sync(self) -> None:
         for names in self.pending:
-            _name(self.durable, names)
+            _apply_names(self.durable, names)
         self.pending.clear()
 
 
@@ -64,27 +64,27 @@ Node = Union[Inode, Directory]  # noqa: UP007
 
 
 class SimulatedDisk:
-    """Counts what it is asked to do in `counts`; every change, and every sync, is a point in `operations`."""
+    """Counts all calls in `counts`, and all changes and syncs in `operations`."""
 
     def __init__(self, root: Directory | None = None) -> None:
         self.root = root or Directory()
         self.counts: Counter[str] = Counter()
         self.operations = 0
-        # After so many operations the machine stops, in the middle of the next one if that is a write.
+        # The machine stops after this number of operations, halfway through the next if that is a write.
         self.stop_after: int | None = None
-        # How many bytes all files may have together.
+        # Most bytes of all files together.
         self.capacity: int | None = None
         self.open_count = 0
-        # Whether it does not tell what is in memory; if it does, what fails to be "read_cached" is not.
-        self.is_silent = False
-        # What time it is for the files that are written to.
+        # Whether the disk cannot tell what is in the page cache. If it can, a failing "read_cached" means not cached.
+        self.lacks_cached_reads = False
+        # The clock for modification times.
         self.millis: Callable[[], int] = lambda: 1_700_000_000_000
         self._failures: list[Callable[[str, Path, int], int | None]] = []
 
-    # What a test can do to it.
+    # Controls for tests
 
     def fail(self, kinds: str, error: int, *, at: int = 0, count: int = 10**9, inside: str = "") -> None:
-        """Lets operations of these kinds (separated by blanks) fail, from the `at`th on, for `count` of them."""
+        """Makes `count` operations of these kinds (separated by blanks) fail, after the first `at`."""
         seen = 0
 
         def failure(kind: str, path: Path, _: int) -> int | None:
@@ -97,23 +97,23 @@ class SimulatedDisk:
         self._failures.append(failure)
 
     def fail_operation(self, number: int, error: int) -> None:
-        """Lets the operation of this number fail, whatever it is."""
+        """Makes the operation with this number fail, whatever it is."""
         self._failures.append(lambda _kind, _path, operation: error if operation == number else None)
 
     def heal(self) -> None:
         self._failures.clear()
 
     def after_kill(self) -> "SimulatedDisk":
-        """Returns what a process leaves behind that is killed: all that it has written."""
-        return self._left(_copy(self.root, lambda inode: inode.content, lambda directory: directory.names))
+        """Returns the disk after the process was killed: with all its writes."""
+        return self._new_disk(_copy(self.root, lambda inode: inode.content, lambda directory: directory.names))
 
     def after_power_cut(self, seed: int = 0, count: int = 4) -> Iterator["SimulatedDisk"]:
-        """Yields what a power cut may leave: nothing unsynced, then random parts of it, torn and out of order."""
-        yield self._left(_copy(self.root, lambda inode: inode.durable, lambda directory: directory.durable))
+        """Yields possible disks after a power cut: without unsynced writes, then with random parts of them."""
+        yield self._new_disk(_copy(self.root, lambda inode: inode.durable, lambda directory: directory.durable))
         for number in range(count):
             chance = random.Random(seed * 1000 + number)
             share = chance.choice((0.1, 0.5, 0.9))
-            yield self._left(
+            yield self._new_disk(
                 _copy(
                     self.root,
                     lambda inode, chance=chance, share=share: _torn(inode, chance, share),
@@ -127,21 +127,21 @@ class SimulatedDisk:
         return bytes(inode.content)
 
     def save(self, path: Path) -> None:
-        """Writes all there is below a real directory."""
+        """Copies all files into a real directory."""
         _save(self.root, path)
 
     def overwrite(self, path: Path, offset: int, data: bytes) -> None:
-        """Changes bytes behind everybody's back, for good."""
+        """Changes bytes durably, without counting an operation."""
         inode = self._find(path)
         assert isinstance(inode, Inode)
         inode.content[offset : offset + len(data)] = data
         inode.durable[:] = inode.content
         inode.pending.clear()
 
-    # What a disk does.
+    # The Disk interface
 
     def read(self, path: Path) -> bytes | None:
-        self._look("read", path)
+        self._count_read("read", path)
         try:
             inode = self._find(path)
         except FileNotFoundError:
@@ -180,14 +180,14 @@ class SimulatedDisk:
             node = Inode(modified_millis=self.millis())
             directory.change({path.name: node})
         else:
-            self._look("open", path)
+            self._count_read("open", path)
         if not isinstance(node, Inode):
             raise _error(errno.EISDIR, path)
         self.open_count += 1
         return SimulatedFile(self, path, node)
 
     def write_back(self, path: Path) -> None:
-        self._look("write_back", path)
+        self._count_read("write_back", path)
 
     def remove(self, path: Path) -> None:
         self._find(path)
@@ -214,7 +214,7 @@ class SimulatedDisk:
             directory = node
 
     def names(self, directory: Path) -> list[str]:
-        self._look("names", directory)
+        self._count_read("names", directory)
         try:
             node = self._find(directory)
         except FileNotFoundError:
@@ -223,7 +223,7 @@ class SimulatedDisk:
         return sorted(node.names)
 
     def modified_millis(self, path: Path) -> int:
-        self._look("stat", path)
+        self._count_read("stat", path)
         inode = self._find(path)
         assert isinstance(inode, Inode)
         return inode.modified_millis
@@ -232,9 +232,9 @@ class SimulatedDisk:
         self._find(path)
         return self._used() / self.capacity if self.capacity else 0.0
 
-    # How it does it.
+    # Implementation
 
-    def _left(self, root: Directory) -> "SimulatedDisk":
+    def _new_disk(self, root: Directory) -> "SimulatedDisk":
         left = SimulatedDisk(root)
         left.millis = self.millis
         return left
@@ -253,11 +253,11 @@ class SimulatedDisk:
             raise _error(errno.ENOTDIR, path)
         return node
 
-    def _look(self, kind: str, path: Path) -> None:
-        """Notes what changes nothing, and so is no point at which a machine could stop with another result."""
+    def _count_read(self, kind: str, path: Path) -> None:
+        """Counts an operation that changes nothing, so that stopping there makes no difference."""
         self._check_running()
         self.counts[kind] += 1
-        self._fail_if_wanted(kind, path, -1)
+        self._fail_if_requested(kind, path, -1)
 
     def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:
         self._check_running()
@@ -269,7 +269,7 @@ class SimulatedDisk:
         self.operations += 1
         self.counts[kind] += 1
         try:
-            self._fail_if_wanted(kind, path, self.operations - 1)
+            self._fail_if_requested(kind, path, self.operations - 1)
         except OSError:
             halfway()
             raise
@@ -278,7 +278,7 @@ class SimulatedDisk:
         if self.stop_after is not None and self.operations > self.stop_after:
             raise Stopped
 
-    def _fail_if_wanted(self, kind: str, path: Path, operation: int) -> None:
+    def _fail_if_requested(self, kind: str, path: Path, operation: int) -> None:
         for failure in self._failures:
             number = failure(kind, path, operation)
             if number is not None:
@@ -302,7 +302,7 @@ class SimulatedFile:
 
     def read(self, offset: int, size: int) -> bytes:
         self._check_open()
-        self._disk._look("read", self.path)
+        self._disk._count_read("read", self.path)
         return bytes(self._inode.content[offset : offset + size])
 
     def read_into(self, offset: int, target: memoryview) -> int:
@@ -311,28 +311,28 @@ class SimulatedFile:
         return len(data)
 
     @property
-    def is_silent(self) -> bool:
-        return self._disk.is_silent
+    def lacks_cached_reads(self) -> bool:
+        return self._disk.lacks_cached_reads
 
     def read_cached(self, offset: int, size: int) -> bytes | None:
         self._check_open()
         try:
-            self._disk._look("read_cached", self.path)
+            self._disk._count_read("read_cached", self.path)
         except OSError:
             return None
         data = bytes(self._inode.content[offset : offset + size])
-        return None if self._disk.is_silent or len(data) < size else data
+        return None if self._disk.lacks_cached_reads or len(data) < size else data
 
-    def bring(self, offset: int, size: int) -> None:
+    def prefetch(self, offset: int, size: int) -> None:
         self.read(offset, size)
 
     def view(self) -> memoryview | None:
         self._check_open()
         try:
-            self._disk._look("view", self.path)
+            self._disk._count_read("view", self.path)
         except OSError:
             return None
-        # While somebody has it, nobody can change the size of the file: that raises BufferError.
+        # While the view exists, resizing the file raises BufferError.
         return memoryview(self._inode.content).toreadonly() if self._inode.content else None
 
     def write(self, offset: int, data: bytes) -> None:
@@ -343,11 +343,11 @@ class SimulatedFile:
 
     def sync(self) -> None:
         self._check_open()
-        # After a failed sync the system may take the pages for clean, though the disk never saw them.
+        # After a failed fsync the kernel may mark pages as clean although they were never written.
         self._disk._change("sync", self.path, self._inode.pending.clear)
         self._inode.sync()
 
-    def begin_sync(self, syncs: KernelSyncs, ended: Ended) -> bool:
+    def begin_sync(self, syncs: AioFsync, ended: SyncCallback) -> bool:
         return False
 
     def allocate(self, size: int) -> None:
@@ -364,13 +364,13 @@ class SimulatedFile:
 
     def size(self) -> int:
         self._check_open()
-        self._disk._look("size", self.path)
+        self._disk._count_read("size", self.path)
         return len(self._inode.content)
 
     def data_end(self) -> int:
         self._check_open()
-        self._disk._look("data_end", self.path)
-        # What is not zero makes its whole sector known.
+        self._disk._count_read("data_end", self.path)
+        # Like a file system, data is known by whole sectors.
         end = len(self._inode.content.rstrip(b"\0"))
         return min(len(self._inode.content), -(-end // SECTOR_SIZE) * SECTOR_SIZE)
 
@@ -408,7 +408,7 @@ def _apply(content: bytearray, change: Change, *, with_size: bool) -> None:
     content[change.offset : change.offset + len(data)] = data
 
 
-def _name(names: dict[str, Node], changes: dict[str, Node | None]) -> None:
+def _apply_names(names: dict[str, Node], changes: dict[str, Node | None]) -> None:
     for name, node in changes.items():
         if node is None:
             names.pop(name, None)
@@ -421,7 +421,7 @@ def _copy(
     content: Callable[[Inode], bytearray],
     names: Callable[[Directory], dict[str, Node]],
 ) -> Directory:
-    """Returns a tree in which all is durable."""
+    """Returns a copy in which everything is durable."""
     copied: dict[str, Node] = {}
     for name, node in sorted(names(directory).items()):
         if isinstance(node, Directory):
@@ -433,9 +433,9 @@ def _copy(
 
 
 def _torn(inode: Inode, chance: random.Random, share: float) -> bytearray:
-    """Returns a content in which some writes arrived, and of some of those only a part.
+    """Returns content in which only some writes arrived, and some of those only in part.
 
-    Sizes are kept by the file system's journal and change in order: what lies beyond one that was lost, is too.
+    Sizes are journaled by the file system and change in order: after a lost size change, later ones are lost, too.
     """
     content = bytearray(inode.durable)
     sizes = sum(change.size is not None for change in inode.pending)
@@ -454,7 +454,7 @@ def _torn(inode: Inode, chance: random.Random, share: float) -> bytearray:
 
 
 def _pieces(change: Change, chance: random.Random) -> Iterator[Change]:
-    """Yields a part of a write: its beginning up to some byte, or some of its sectors."""
+    """Yields parts of a write: its first bytes, or some of its sectors."""
     if chance.random() < 0.5:
         yield Change(change.offset, change.data[: chance.randint(0, len(change.data))])
         return
@@ -470,7 +470,7 @@ def _pieces(change: Change, chance: random.Random) -> Iterator[Change]:
 def _some_names(directory: Directory, chance: random.Random) -> dict[str, Node]:
     names = dict(directory.durable)
     for changes in directory.pending[: chance.randint(0, len(directory.pending))]:
-        _name(names, changes)
+        _apply_names(names, changes)
     return names
 
 

@@ -1,10 +1,10 @@
-"""What is put beside a consume queue, here and in Java, so that the files can be compared."""
+"""ConsumeQueueExt units that are written here and by Java, so that the files can be compared."""
 
 from __future__ import annotations
 
 from kerolox.store.queue.queue_ext import ExtUnit
 
-# Files in which four or five units fit: some end with a mark, and one with no more room than the mark needs.
+# Files with room for four or five units: some end with an end mark, and one has room for just that mark.
 GOLDEN_SEGMENT_SIZE = 128
 GOLDEN_UNITS = (
     ExtUnit(0, 1_794_780_000_000),
@@ -19,5 +19,5 @@ GOLDEN_UNITS = (
 
 
 def java_lines(units: tuple[ExtUnit, ...] = GOLDEN_UNITS) -> list[str]:
-    """The lines that make QueueExt.java put the same."""
+    """Returns the input lines with which QueueExt.java writes the same units."""
     return [f"{unit.tags_code} {unit.store_timestamp} {unit.bit_map.hex()}".strip() for unit in units]

@@ -1,4 +1,4 @@
-"""The simulated disk for tests of one part: it begins with some files, keeps a log, and shows what is left of them."""
+"""A simulated disk for tests of single files: it starts with some files, logs operations and shows what is left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path("/store")
 
 
 class FragileDisk(SimulatedDisk):
-    """Has at least a directory for a store. Stops after `operations`; in the middle of the next, if that is a write."""
+    """A disk with the directory of a store. Stops after `operations`, halfway through the next if that is a write."""
 
     def __init__(self, files: Mapping[Path, bytes] | None = None, *, operations: int | None = None) -> None:
         super().__init__()
@@ -28,11 +28,11 @@ class FragileDisk(SimulatedDisk):
 
     @property
     def files(self) -> dict[Path, bytes]:
-        """What a reader sees, also after the process was killed."""
+        """The files as a reader sees them, also after the process was killed."""
         return _files(self.root, Path("/"))
 
     def left_by_power_cut(self, seed: int = 0) -> list[dict[Path, bytes]]:
-        """What may be there afterwards, more or less of it."""
+        """Returns possible states of the files after a power cut."""
         return [_files(disk.root, Path("/")) for disk in self.after_power_cut(seed)]
 
     def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:

@@ -1,4 +1,4 @@
-"""What is put into a key index, here and in Java, so that the files can be compared."""
+"""Keys that are indexed here and by Java, so that the files can be compared."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import Disk, RealDisk
-from kerolox.store.keys.index_layout import IndexShape
-from kerolox.store.keys.key_index import KeyIndex
+from kerolox.store.index.key_index import KeyIndex
+from kerolox.store.index.layout import IndexShape
 
 TOPIC = "orders"
 BEGIN = 1_794_780_000_000
@@ -39,7 +39,7 @@ GOLDEN_PUTS = (
 
 
 def random_puts(count: int, seed: int, *, start_offset: int = 0, begin_timestamp: int = BEGIN) -> list[Put]:
-    """Records with up to three keys, of which some are common."""
+    """Returns records with up to three keys; some keys are frequent."""
     chance = random.Random(seed)
     puts = []
     physical_offset, store_timestamp = start_offset, begin_timestamp
@@ -61,7 +61,7 @@ def put_all(index: KeyIndex, puts: list[Put] | tuple[Put, ...]) -> None:
 
 
 def files_of(directory: Path, shape: IndexShape, puts: list[Put] | tuple[Put, ...]) -> list[bytes]:
-    """The files that we make of these, in order."""
+    """Returns the index files for these records, in order."""
     index = new_index(RealDisk(), directory, shape, pending_max=100)
     index.load()
     put_all(index, puts)
@@ -71,7 +71,7 @@ def files_of(directory: Path, shape: IndexShape, puts: list[Put] | tuple[Put, ..
 
 
 def java_commands(puts: list[Put] | tuple[Put, ...]) -> list[str]:
-    """The lines that make Index.java put the same."""
+    """Returns the input lines with which Index.java indexes the same keys."""
     return [
         f"put {put.physical_offset} {put.store_timestamp} {TOPIC}#{key.decode()}" for put in puts for key in put.keys
     ]

@@ -1,4 +1,4 @@
-"""Small stores on a simulated disk, and what to put into them."""
+"""Small stores on a simulated disk, and messages for them."""
 
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -7,18 +7,18 @@ from typing import Any, ParamSpec, TypeVar
 import pytest
 
 from kerolox.message.message import Message
-from kerolox.message.peek import peek
 from kerolox.message.properties import to_bytes
-from kerolox.message.record import encode
+from kerolox.message.records.record import encode
+from kerolox.message.records.summary import peek
 from kerolox.message.sysflag import is_queued
-from kerolox.runtime.blocking import OwnThreads
 from kerolox.runtime.clock import Clock, ManualClock
 from kerolox.runtime.files import Disk
-from kerolox.store.configuration import FlushDiskType, StoreConfig
-from kerolox.store.log.commit_log import Appended, Draft
-from kerolox.store.log.segments import Brought, NotInMemory, OpenFiles, Segments
-from kerolox.store.reader import GetStatus, Got
-from kerolox.store.store import Store
+from kerolox.runtime.threads import ThreadPool
+from kerolox.store.config import FlushDiskType, StoreConfig
+from kerolox.store.log.commit_log import Append, Appended
+from kerolox.store.log.segments import Fetched, NotInMemory, OpenFiles, Segments
+from kerolox.store.reader import GetResult, GetStatus
+from kerolox.store.store import Store, StoreHooks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,7 +26,7 @@ R = TypeVar("R")
 ROOT = Path("/store")
 LOG = ROOT / "commitlog"
 SEGMENT_SIZE = 4096
-# What a record has beside body, topic and properties.
+# Bytes of a record besides body, topic and properties.
 OVERHEAD = 91
 
 
@@ -38,28 +38,28 @@ def record(
 
 def draft(
     body: bytes = b"body", topic: str = "orders", queue_id: int = 0, sys_flag: int = 0, **properties: str
-) -> Draft:
+) -> Append:
     records = record(body, topic, queue_id, sys_flag, **properties)
-    return Draft(topic, queue_id, records, is_queued=is_queued(sys_flag))
+    return Append(topic, queue_id, records, is_queued=is_queued(sys_flag))
 
 
-def batch(bodies: list[bytes], topic: str = "orders", queue_id: int = 0, **properties: str) -> Draft:
+def batch(bodies: list[bytes], topic: str = "orders", queue_id: int = 0, **properties: str) -> Append:
     records, starts = bytearray(), []
     for body in bodies:
         starts.append(len(records))
         records += record(body, topic, queue_id, **properties)
-    return Draft(topic, queue_id, records, tuple(starts))
+    return Append(topic, queue_id, records, tuple(starts))
 
 
-def draft_of_size(size: int, topic: str = "t", queue_id: int = 0) -> Draft:
-    """A draft that takes exactly so many bytes of the log."""
-    made = draft(b"x" * (size - OVERHEAD - len(topic)), topic, queue_id)
-    assert len(made.records) == size
-    return made
+def draft_of_size(size: int, topic: str = "t", queue_id: int = 0) -> Append:
+    """Returns an append of exactly `size` bytes."""
+    append = draft(b"x" * (size - OVERHEAD - len(topic)), topic, queue_id)
+    assert len(append.records) == size
+    return append
 
 
 def config(flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH, **settings: object) -> StoreConfig:
-    made = StoreConfig(
+    chosen = StoreConfig(
         store_path_root_dir=ROOT,
         mapped_file_size_commit_log=SEGMENT_SIZE,
         mapped_file_size_consume_queue=20 * 8,
@@ -68,55 +68,59 @@ def config(flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH, **settings: object)
         flush_disk_type=flush,
     )
     for name, value in settings.items():
-        assert hasattr(made, name)
-        setattr(made, name, value)
-    return made
+        assert hasattr(chosen, name)
+        setattr(chosen, name, value)
+    return chosen
 
 
-def new_store(disk: Disk, settings: StoreConfig | None = None, clock: Clock | None = None) -> Store:
-    return Store(settings or config(), clock=clock or ManualClock(), disk=disk)
+def new_store(
+    disk: Disk, settings: StoreConfig | None = None, clock: Clock | None = None, hooks: StoreHooks | None = None
+) -> Store:
+    return Store(settings or config(), clock=clock or ManualClock(), disk=disk, hooks=hooks)
 
 
-def opened(disk: Disk, settings: StoreConfig | None = None, clock: Clock | None = None) -> Store:
-    store = new_store(disk, settings, clock)
+def opened(
+    disk: Disk, settings: StoreConfig | None = None, clock: Clock | None = None, hooks: StoreHooks | None = None
+) -> Store:
+    store = new_store(disk, settings, clock, hooks)
     store.recover()
     return store
 
 
 def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a store do at once what it would do in a thread, so that nothing of it waits; a loop is not needed then."""
+    """Runs calls for threads inline, so that coroutines of the store never wait and need no event loop."""
 
-    async def in_no_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def call_inline(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
 
     for module in (
-        "behind",
-        "delay.offsets",
-        "log.preparer",
-        "cleaning.retention",
-        "cleaning.topics",
-        "cleaning.trimming",
+        "flush_behind",
+        "delay.delay_offsets",
+        "log.allocator",
+        "cleanup.retention",
+        "cleanup.topics",
+        "cleanup.trim",
     ):
-        monkeypatch.setattr(f"kerolox.store.{module}.in_thread", in_no_thread)
+        monkeypatch.setattr(f"kerolox.store.{module}.in_thread", call_inline)
 
-    async def in_none_of_them(_: OwnThreads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run_inline(_: ThreadPool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
 
-    monkeypatch.setattr(OwnThreads, "run", in_none_of_them)
+    monkeypatch.setattr(ThreadPool, "run", run_inline)
 
 
 def run(coroutine: Coroutine[Any, Any, R]) -> R:
-    """Returns what comes of a coroutine that waits for nothing."""
+    """Returns the result of a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
         result: R = stop.value
         return result
-    raise AssertionError("it waited")
+    raise AssertionError("the coroutine waited")
 
 
 class StillClock(ManualClock):
-    """A clock on which nobody sleeps."""
+    """A clock that the test moves, without sleeping tasks."""
 
     def move(self, seconds: float) -> None:
         self._now += seconds
@@ -126,31 +130,27 @@ def segments(disk: Disk, size: int = SEGMENT_SIZE, files_max: int = 100, directo
     return Segments(OpenFiles(disk, files_max), directory, size)
 
 
-def put(store: Store, *drafts: Draft) -> list[Appended]:
-    """Appends, and checks that all of it was."""
-    places = store.append(drafts)
-    assert len(places) == len(drafts)
-    return places
+def put(store: Store, *appends: Append) -> list[Appended]:
+    """Appends, and checks that everything was appended."""
+    positions = store.append(appends)
+    assert len(positions) == len(appends)
+    return positions
 
 
-async def fetched(store: Store, topic: str, queue_id: int, queue_offset: int, count_max: int = 32) -> Got:
-    """Reads as the broker does for who pulls: what is not in memory is brought there first."""
+async def fetched(store: Store, topic: str, queue_id: int, queue_offset: int, count_max: int = 32) -> GetResult:
+    """Reads like a pull in the broker: blocks that are not in memory are read from disk first."""
 
-    def get(brought: Brought | None) -> Got:
-        return store.reader.get(
-            *(topic, queue_id, queue_offset),
-            brought=brought,
-            count_max=count_max,
-        )
+    def get(fetched: Fetched | None) -> GetResult:
+        return store.reader.get(topic, queue_id, queue_offset, fetched=fetched, count_max=count_max)
 
     try:
         return get({})
     except NotInMemory as missing:
-        return await store.cold.read(get, missing)
+        return await store.cold_reads.read(get, missing)
 
 
 def all_records(store: Store, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
-    """Reads a queue as a consumer does, from its first offset to its last, and checks that it has no hole."""
+    """Reads a queue like a consumer, from its first offset to its last, and checks that it has no gap."""
     return [data for _, data in numbered_records(store, topic, queue_id)]
 
 

@@ -1,4 +1,4 @@
-"""The machine stops after every operation that changes something, and the store is opened again."""
+"""The machine stops after every changing operation, and the store is reopened."""
 
 import contextlib
 import os
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kerolox.message.peek import peek
-from kerolox.store.configuration import FlushDiskType
-from kerolox.store.log.commit_log import Draft
+from kerolox.message.records.summary import peek
+from kerolox.store.config import FlushDiskType
+from kerolox.store.log.commit_log import Append
 from kerolox.store.store import Store
-from tests.crash.proofs import noted
+from tests.crash.proofs import record_proof
 from tests.store.disks import SimulatedDisk, Stopped
 from tests.store.oracle import verified
 from tests.store.stores import (
@@ -29,11 +29,11 @@ from tests.store.stores import (
 )
 
 QUEUES = [("orders", 0), ("orders", 1), ("t", 0)]
-# How many different images of a disk after each power cut are looked at; KEROLOX_CRASH_IMAGES for more.
+# Disk images checked after each power cut; KEROLOX_CRASH_IMAGES for more.
 IMAGES = int(os.environ.get("KEROLOX_CRASH_IMAGES", "2"))
 
 pytestmark = pytest.mark.usefixtures("threadless")
-Place = tuple[str, int, int]
+MessageKey = tuple[str, int, int]
 
 
 @pytest.fixture
@@ -43,25 +43,25 @@ def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class History:
-    """What was put, and what was promised."""
+    """The messages that were put, and those that were acknowledged."""
 
-    written: dict[Place, bytes] = field(default_factory=dict)
-    promised: set[Place] = field(default_factory=set)
-    # For each queue the offset that comes after all that was promised, whether it is still there or not.
+    written: dict[MessageKey, bytes] = field(default_factory=dict)
+    acknowledged: set[MessageKey] = field(default_factory=set)
+    # Queue → the offset after all acknowledged messages, whether or not they still exist.
     next_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def promise(self, places: Iterable[Place]) -> None:
-        for topic, queue_id, offset in places:
-            self.promised.add((topic, queue_id, offset))
+    def acknowledge(self, keys: Iterable[MessageKey]) -> None:
+        for topic, queue_id, offset in keys:
+            self.acknowledged.add((topic, queue_id, offset))
             self.next_offsets[topic, queue_id] = max(offset + 1, self.next_offsets.get((topic, queue_id), 0))
 
     def delete_before(self, physical_offset: int) -> None:
-        """What lies there may be gone from now on."""
-        self.promised = {at for at in self.promised if offset_of(self.written[at]) >= physical_offset}
+        """Messages before this offset may be gone from now on."""
+        self.acknowledged = {at for at in self.acknowledged if offset_of(self.written[at]) >= physical_offset}
 
 
 class Script:
-    """Puts, flushes and rolls on a disk that may stop at any moment."""
+    """Puts, flushes and rolls files on a disk that may stop at any operation."""
 
     def __init__(self, disk: SimulatedDisk, flush: FlushDiskType) -> None:
         self.disk = disk
@@ -74,10 +74,10 @@ class Script:
         self.store.recover()
         for number in range(4):
             await self._write(number)
-        await self.store.behind.flush()
+        await self.store.flush_behind.flush()
         self._clock.move(10)
         await self._prepare()
-        # Rolls, with a blank before it.
+        # Rolls to the next file, with a blank before it.
         self._put(draft_of_size(1500))
         self._put(draft_of_size(1500))
         await self._flush()
@@ -85,12 +85,12 @@ class Script:
         self._put(draft(b"on", "orders", 1, KEYS="roll"), draft_of_size(3000), draft(b"again", "orders", 1))
         self._clock.move(10)
         await self._flush()
-        await self.store.behind.flush()
+        await self.store.flush_behind.flush()
         for number in range(4, 7):
             await self._write(number)
-        await self.store.behind.flush()
+        await self.store.flush_behind.flush()
         await self.store.close()
-        # A second life.
+        # Restart.
         self.store = new_store(self.disk, self.store.config, self._clock)
         self.store.recover()
         await self._write(7)
@@ -100,31 +100,31 @@ class Script:
         self._clock.move(10)
         self._put(draft(b"last"), draft_of_size(2500))
         await self._flush()
-        # Is never used.
+        # This file is never used.
         await self._prepare()
-        await self.store.behind.flush()
+        await self.store.flush_behind.flush()
         self._put(draft(b"late", "orders", 1, KEYS="both"))
         await self._delete()
         self._put(draft(b"later", "orders", 1))
         await self._flush()
-        await self.store.behind.flush()
+        await self.store.flush_behind.flush()
 
     async def _delete(self) -> None:
-        """Deletes all files of the log but the last, and what led to them."""
+        """Deletes all files of the log but the last, and the queue and index files for them."""
         oldest = self.store.log.oldest(100)
         assert len(oldest) > 2
         self.history.delete_before(oldest[-1][0])
         self.store.config.file_reserved_time = self.store.config.delete_commit_log_files_interval = 0
-        self.store.retention.order()
+        self.store.retention.request_deletion()
         count = await self.store.retention.clean()
         assert count == len(oldest)
         assert self.store.queues.find("t", 0).min_offset > 0
         self._note_durable()
 
     async def _prepare(self) -> None:
-        """Has the next file made, as it is in the background; it must be due for the test to be one."""
-        assert self.store.preparer.is_due
-        assert await self.store.preparer.prepare() is None
+        """Allocates the next file, as the background task does; it must be due, or the test checks nothing."""
+        assert self.store.allocator.is_due
+        assert await self.store.allocator.prepare() is None
 
     async def _write(self, number: int) -> None:
         self._put(draft(b"a" * 300 * (number % 3), TAGS="red", KEYS=f"k{number} both", UNIQ_KEY=f"{number:032d}"))
@@ -132,27 +132,27 @@ class Script:
         self._clock.move(0.5)
         await self._flush()
 
-    def _put(self, *drafts: Draft) -> None:
+    def _put(self, *appends: Append) -> None:
         try:
-            places = put(self.store, *drafts)
+            positions = put(self.store, *appends)
         except Stopped:
-            # They may be there, or not.
-            for made in drafts:
-                self._note(made)
+            # They may or may not be stored.
+            for append in appends:
+                self._note(append)
             raise
-        for made, place in zip(drafts, places, strict=True):
-            noted = self._note(made)
-            assert noted[0] == (made.topic, made.queue_id, place.queue_offset)
+        for append, position in zip(appends, positions, strict=True):
+            noted = self._note(append)
+            assert noted[0] == (append.topic, append.queue_id, position.queue_offset)
             if self._is_async:
-                self.history.promise(noted)
+                self.history.acknowledge(noted)
 
-    def _note(self, made: Draft) -> list[Place]:
-        ends = (*made.starts[1:], len(made.records))
+    def _note(self, append: Append) -> list[MessageKey]:
+        ends = (*append.starts[1:], len(append.records))
         noted = []
-        for start, end in zip(made.starts, ends, strict=True):
-            data = bytes(made.records[start:end])
-            at = made.topic, made.queue_id, peek(data).queue_offset
-            # One that never got its place says that it is the first.
+        for start, end in zip(append.starts, ends, strict=True):
+            data = bytes(append.records[start:end])
+            at = append.topic, append.queue_id, peek(data).queue_offset
+            # A record that was never appended still has queue offset 0.
             self.history.written.setdefault(at, data)
             noted.append(at)
         return noted
@@ -164,7 +164,7 @@ class Script:
     def _note_durable(self) -> None:
         if self.store.flusher.failure is None:
             first = self.store.log.first_offset
-            self.history.promise([at for at, data in self.history.written.items() if offset_of(data) >= first])
+            self.history.acknowledge([at for at, data in self.history.written.items() if offset_of(data) >= first])
 
 
 def run_until(stop_after: int | None, flush: FlushDiskType) -> Script:
@@ -180,8 +180,8 @@ def run_until(stop_after: int | None, flush: FlushDiskType) -> Script:
     return script
 
 
-def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, keeps_promises: bool = True) -> None:
-    """Opens what was left behind, twice, and looks at every message in it."""
+def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, keeps_acknowledged: bool = True) -> None:
+    """Opens the remaining files twice and checks every message."""
     clock = StillClock(1_700_001_000_000)
     store = new_store(disk, config(flush), clock)
     recovered = store.recover()
@@ -189,27 +189,30 @@ def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, keeps_
     contents = served(store)
     for at, data in contents.items():
         assert history.written[at] == data, at
-    if keeps_promises:
-        assert history.promised <= contents.keys()
+    if keeps_acknowledged:
+        assert history.acknowledged <= contents.keys()
     for topic, queue_id in QUEUES:
         offsets = [offset for at_topic, at_queue, offset in contents if (at_topic, at_queue) == (topic, queue_id)]
         if not recovered.damages and offsets:
             assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
         queue = store.queues.get(topic, queue_id)
-        if keeps_promises and queue is not None:
+        if keeps_acknowledged and queue is not None:
             assert queue.max_offset >= history.next_offsets.get((topic, queue_id), 0)
     found = {peeked.physical_offset for key in (b"both", b"roll") for peeked in store.reader.find("orders", key)}
     assert found == {offset_of(data) for data in contents.values() if b"KEYS\x01" in data}
-    # It goes on, and what it goes on with comes after what was there.
-    (place,) = put(store, draft(b"after", "orders", 1))
-    assert place.queue_offset >= max((at[2] for at in contents if at[:2] == ("orders", 1)), default=-1) + 1
+    # New messages come after the existing ones.
+    (position,) = put(store, draft(b"after", "orders", 1))
+    assert position.queue_offset >= max((at[2] for at in contents if at[:2] == ("orders", 1)), default=-1) + 1
     run(store.close())
     assert verified(disk, store.config, recovered.damages).is_clean
     again = opened(disk, config(flush), clock)
-    assert served(again) == {**contents, ("orders", 1, place.queue_offset): again.log.read(place.physical_offset, 103)}
+    assert served(again) == {
+        **contents,
+        ("orders", 1, position.queue_offset): again.log.read(position.physical_offset, 103),
+    }
 
 
-def served(store: Store) -> dict[Place, bytes]:
+def served(store: Store) -> dict[MessageKey, bytes]:
     return {
         (topic, queue_id, offset): data
         for topic, queue_id in QUEUES
@@ -229,41 +232,41 @@ def every_stop(flush: FlushDiskType) -> Iterator[tuple[int, Script]]:
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)
-def test_a_killed_process_loses_nothing_that_was_promised(flush: FlushDiskType) -> None:
+def test_a_killed_process_loses_no_acknowledged_message(flush: FlushDiskType) -> None:
     runs = promised = 0
     for stop_after, script in every_stop(flush):
-        with told(f"killed after {stop_after}"):
+        with with_note(f"killed after {stop_after}"):
             check(script.disk.after_kill(), script.history, flush)
         runs += 1
-        promised += len(script.history.promised)
-    noted(f"killed, {flush.value}", runs=runs, promised=promised)
+        promised += len(script.history.acknowledged)
+    record_proof(f"killed, {flush.value}", runs=runs, promised=promised)
 
 
-def test_a_power_cut_loses_nothing_that_was_promised_under_sync_flush() -> None:
+def test_under_sync_flush_a_power_cut_loses_no_acknowledged_message() -> None:
     flush = FlushDiskType.SYNC_FLUSH
     runs = promised = 0
     for stop_after, script in every_stop(flush):
         for number, left in enumerate(script.disk.after_power_cut(seed=stop_after, count=IMAGES)):
-            with told(f"cut after {stop_after}, image {number}"):
+            with with_note(f"cut after {stop_after}, image {number}"):
                 check(left, script.history, flush)
             runs += 1
-            promised += len(script.history.promised)
-    noted("power cut, SYNC_FLUSH", runs=runs, promised=promised)
+            promised += len(script.history.acknowledged)
+    record_proof("power cut, SYNC_FLUSH", runs=runs, promised=promised)
 
 
-def test_a_power_cut_under_async_flush_leaves_whole_messages_and_no_hole_that_is_not_reported() -> None:
+def test_under_async_flush_a_power_cut_leaves_whole_messages_and_reports_all_gaps() -> None:
     flush = FlushDiskType.ASYNC_FLUSH
     runs = 0
     for stop_after, script in every_stop(flush):
         for number, left in enumerate(script.disk.after_power_cut(seed=stop_after, count=IMAGES // 2)):
-            with told(f"cut after {stop_after}, image {number}"):
-                check(left, script.history, flush, keeps_promises=False)
+            with with_note(f"cut after {stop_after}, image {number}"):
+                check(left, script.history, flush, keeps_acknowledged=False)
             runs += 1
-    noted("power cut, ASYNC_FLUSH", runs=runs)
+    record_proof("power cut, ASYNC_FLUSH", runs=runs)
 
 
 @contextlib.contextmanager
-def told(where: str) -> Iterator[None]:
+def with_note(where: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:

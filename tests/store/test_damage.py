@@ -1,4 +1,4 @@
-"""Files that were cut and bits that were flipped: what is served is what was written, and the check sees the rest."""
+"""Truncated files and flipped bits: only what was written is served, and a check finds the damage."""
 
 import os
 import random
@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 
 from kerolox.message.errors import RecordError
-from kerolox.message.peek import peek
-from kerolox.message.record import decode
-from kerolox.store.checking.check import check
+from kerolox.message.records.record import decode
+from kerolox.message.records.summary import peek
+from kerolox.store.check.check import check
 from kerolox.store.errors import StoreError
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
-from tests.crash.proofs import noted
+from tests.crash.proofs import record_proof
 from tests.store.disks import Directory, Inode, SimulatedDisk
 from tests.store.oracle import verified
 from tests.store.stores import LOG, batch, config, draft, opened, put, run, without_threads
 
 pytestmark = [pytest.mark.usefixtures("threadless"), pytest.mark.timeout(0)]
 
-# How many random places are damaged; KEROLOX_DAMAGES for more.
+# Number of random damages; KEROLOX_DAMAGES for more.
 DAMAGES = int(os.environ.get("KEROLOX_DAMAGES", "300"))
-# The last records, every byte of which is cut off, and flipped in one bit or in each.
+# Number of last records that are truncated at every byte, and flipped in one bit or all bits of it.
 LAST = 4 if DAMAGES > 300 else 2
-# Where a record says in which queue it is, and where in it.
+# Positions of queue id and queue offset in a record.
 QUEUE_ID, QUEUE_OFFSET = range(12, 16), range(20, 28)
 
-Place = tuple[str, int, int]
+MessageKey = tuple[str, int, int]
 
 
 @pytest.fixture
@@ -36,15 +36,15 @@ def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
 
 
-def image(*, is_clean: bool, is_flushed: bool = False) -> tuple[SimulatedDisk, dict[Place, bytes]]:
-    """A disk with some files of everything, and what was written, in the order of the log."""
+def image(*, is_clean: bool, is_flushed: bool = False) -> tuple[SimulatedDisk, dict[MessageKey, bytes]]:
+    """Returns a disk with several files of each kind, and the written messages in log order."""
     disk = SimulatedDisk()
     store = opened(disk)
     for number in range(12):
         put(store, draft(b"first %d " % number * 40, "orders", number % 2, KEYS=f"k{number} all", TAGS="red"))
     put(store, draft(b"other", "t"), batch([b"a", b"bb" * 30], "orders", 1), draft(b"last", UNIQ_KEY="u" * 32))
     if is_flushed:
-        run(store.behind.flush())
+        run(store.flush_behind.flush())
     if is_clean:
         run(store.close())
     written = served(opened(disk.after_kill()))
@@ -52,9 +52,9 @@ def image(*, is_clean: bool, is_flushed: bool = False) -> tuple[SimulatedDisk, d
     return disk.after_kill(), dict(sorted(written.items(), key=lambda item: offset_of(item[1])))
 
 
-def served(store: Store) -> dict[Place, bytes]:
-    """What consumers are given, whatever it says of itself."""
-    found: dict[Place, bytes] = {}
+def served(store: Store) -> dict[MessageKey, bytes]:
+    """Returns what consumers get, without checking it."""
+    found: dict[MessageKey, bytes] = {}
     for (topic, queue_id), queue in store.queues.items():
         for offset in range(queue.min_offset, queue.max_offset):
             got = store.reader.get(topic, queue_id, offset, count_max=1)
@@ -72,7 +72,7 @@ def log_file(offset: int) -> tuple[Path, int]:
 
 
 @pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
-def test_a_log_that_is_cut_at_any_byte_of_its_last_records_keeps_those_before(is_clean: bool) -> None:
+def test_truncating_the_log_in_its_last_records_keeps_all_records_before(is_clean: bool) -> None:
     disk, written = image(is_clean=is_clean)
     lasts = list(written.values())[-LAST:]
     end = offset_of(lasts[-1]) + len(lasts[-1])
@@ -81,10 +81,10 @@ def test_a_log_that_is_cut_at_any_byte_of_its_last_records_keeps_those_before(is
         left = disk.after_kill()
         path, at = log_file(cut)
         left.overwrite(path, at, bytes(4096 - at))
-        # Zeros at the end of a record are there whether it is cut or not.
+        # Truncation writes zeros, so a record that ends with zeros may be intact.
         kept = {
-            place: data
-            for place, data in written.items()
+            key: data
+            for key, data in written.items()
             if not any(data[max(0, cut - offset_of(data)) :]) or offset_of(data) + len(data) <= cut
         }
 
@@ -93,34 +93,34 @@ def test_a_log_that_is_cut_at_any_byte_of_its_last_records_keeps_those_before(is
         run(store.close())
 
         assert verified(left, store.config).records == len(kept), cut
-    noted("cut", runs=len(cuts), promised=len(written))
+    record_proof("cut", runs=len(cuts), promised=len(written))
 
 
 @pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
-def test_a_bit_that_flips_in_the_last_records_costs_no_other_record(is_clean: bool) -> None:
-    """But one that says that it has the place of another may take it, if it had not yet got its own."""
+def test_a_flipped_bit_in_the_last_records_costs_no_other_record(is_clean: bool) -> None:
+    """Except that a record with a flipped queue position may replace another that had no entry yet."""
     disk, written = image(is_clean=is_clean)
     runs = 0
-    for place, data in list(written.items())[-LAST:]:
+    for key, data in list(written.items())[-LAST:]:
         for at in range(len(data)):
             for mask in masks(at):
                 left = disk.after_kill()
                 flip(left, offset_of(data) + at, mask)
                 store = opened(left)
                 found = served(store)
-                costs = [other for other in written if other != place and found.get(other) != written[other]]
+                costs = [other for other in written if other != key and found.get(other) != written[other]]
                 is_place = at in QUEUE_ID or at in QUEUE_OFFSET
-                assert len(costs) <= (is_place and not is_clean), (place, at, mask, costs)
-                if place in found and found[place] != data:
-                    # Nothing guards the head and the properties of a record, as in the original.
-                    assert body_of(found[place]) == body_of(data), (place, at, mask)
+                assert len(costs) <= (is_place and not is_clean), (key, at, mask, costs)
+                if key in found and found[key] != data:
+                    # As in Java, no checksum covers the header and properties of a record.
+                    assert body_of(found[key]) == body_of(data), (key, at, mask)
                 run(store.close())
                 runs += 1
-    noted("flip", runs=runs, promised=len(written))
+    record_proof("flip", runs=runs, promised=len(written))
 
 
-def test_whatever_a_flipped_bit_costs_is_seen_by_the_check() -> None:
-    """What a killed process had not yet entered in a queue or the index it cannot compare with anything."""
+def test_a_check_finds_every_flipped_bit_that_costs_a_message() -> None:
+    """The images are flushed first: records without entries cannot be compared with anything."""
     chance = random.Random(DAMAGES)
     images = [image(is_clean=is_clean, is_flushed=True) for is_clean in (True, False)]
     refused = seen = 0
@@ -139,10 +139,10 @@ def test_whatever_a_flipped_bit_costs_is_seen_by_the_check() -> None:
             assert has_complaints, (path, at)
             continue
         if not has_complaints:
-            for place, data in written.items():
-                assert body_of(found[place]) == body_of(data), (path, at)
+            for key, data in written.items():
+                assert body_of(found[key]) == body_of(data), (path, at)
     assert 0 < seen < DAMAGES
-    noted("random flip", runs=DAMAGES, promised=len(images[0][1]), refused=refused, seen=seen)
+    record_proof("random flip", runs=DAMAGES, promised=len(images[0][1]), refused=refused, seen=seen)
 
 
 def masks(at: int) -> tuple[int, ...]:
@@ -150,7 +150,7 @@ def masks(at: int) -> tuple[int, ...]:
 
 
 def is_damaged(disk: SimulatedDisk) -> bool:
-    """Whether the check has something to say. In a store that was killed the end of the log may well be torn."""
+    """Whether the check reports damage; in a killed store a torn end of the log is only a note."""
     try:
         report = check(config(), disk=disk)
         return not report.is_whole or any(note.startswith("log: ends") for note in report.notes)

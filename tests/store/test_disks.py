@@ -1,4 +1,4 @@
-"""The simulated disk and the real one obey the same tests; what only the simulated one can do comes after."""
+"""Tests that both the simulated and the real disk pass, and tests of the simulated one."""
 
 import errno
 import os
@@ -11,16 +11,16 @@ from tests.store.disks import SimulatedDisk, Stopped
 
 
 @pytest.fixture(params=["real", "simulated"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, Path]:
+def disk_and_root(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, Path]:
     if request.param == "real":
         return RealDisk(), tmp_path
     disk = SimulatedDisk()
-    disk.make_directory(Path("/place"))
-    return disk, Path("/place")
+    disk.make_directory(Path("/root"))
+    return disk, Path("/root")
 
 
-def test_a_file_that_is_not_there_is_opened_only_to_be_created(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_a_missing_file_is_opened_only_with_create(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
 
     with pytest.raises(FileNotFoundError):
         disk.open(root / "file")
@@ -29,15 +29,15 @@ def test_a_file_that_is_not_there_is_opened_only_to_be_created(place: tuple[Disk
     assert disk.names(root) == ["file"]
 
 
-def test_no_file_is_created_in_a_directory_that_is_not_there(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_no_file_is_created_in_a_missing_directory(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
 
     with pytest.raises(FileNotFoundError):
         disk.open(root / "missing" / "file", create=True)
 
 
-def test_what_was_written_is_read_and_reading_ends_with_the_file(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_reads_return_what_was_written_up_to_the_end_of_the_file(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     file = disk.open(root / "file", create=True)
 
     file.write(3, b"abcdef")
@@ -56,23 +56,23 @@ def test_what_was_written_is_read_and_reading_ends_with_the_file(place: tuple[Di
     assert disk.read(root / "file") == b"\0\0\0abcdef"
 
 
-def test_what_is_in_memory_is_read_at_once_unless_the_disk_does_not_tell(place: tuple[Disk, Path]) -> None:
-    disk, directory = place
+def test_read_cached_returns_cached_data_unless_the_disk_is_silent(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, directory = disk_and_root
     file = disk.open(directory / "file", create=True)
     file.write(0, b"a" * 5000)
 
     data = file.read_cached(4000, 1000)
 
-    assert data == (None if file.is_silent else b"a" * 1000)
-    file.bring(1000, 4000)
-    file.bring(4000, 8000)
-    # What is not there is not in memory either.
+    assert data == (None if file.lacks_cached_reads else b"a" * 1000)
+    file.prefetch(1000, 4000)
+    file.prefetch(4000, 8000)
+    # Beyond the end of the file nothing is cached.
     assert file.read_cached(4001, 1000) is None
     file.close()
 
 
-def test_a_view_shows_what_is_written_later_and_outlives_the_file(place: tuple[Disk, Path]) -> None:
-    disk, directory = place
+def test_a_view_shows_later_writes_and_outlives_the_file(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, directory = disk_and_root
     file = disk.open(directory / "file", create=True)
     assert file.view() is None
     file.allocate(8192)
@@ -87,8 +87,8 @@ def test_a_view_shows_what_is_written_later_and_outlives_the_file(place: tuple[D
     assert (len(view), bytes(view[4096:4101])) == (8192, b"later")
 
 
-def test_allocating_makes_a_file_longer_and_never_shorter(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_allocate_extends_a_file_and_never_shortens_it(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     file = disk.open(root / "file", create=True)
     file.write(0, b"abc")
 
@@ -99,8 +99,8 @@ def test_allocating_makes_a_file_longer_and_never_shorter(place: tuple[Disk, Pat
     file.close()
 
 
-def test_truncating_makes_a_file_longer_or_shorter(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_truncate_extends_or_shortens_a_file(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     file = disk.open(root / "file", create=True)
     file.write(0, b"abc")
 
@@ -111,8 +111,8 @@ def test_truncating_makes_a_file_longer_or_shorter(place: tuple[Disk, Path]) -> 
     file.close()
 
 
-def test_after_the_end_of_its_data_a_file_has_only_zeros(place: tuple[Disk, Path]) -> None:
-    disk, directory = place
+def test_a_file_has_only_zeros_after_data_end(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, directory = disk_and_root
     file = disk.open(directory / "file", create=True)
     assert file.data_end() == 0
     file.allocate(1024 * 1024)
@@ -125,8 +125,8 @@ def test_after_the_end_of_its_data_a_file_has_only_zeros(place: tuple[Disk, Path
     file.close()
 
 
-def test_two_who_have_a_file_open_see_the_same(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_two_open_files_of_one_path_share_their_content(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     one, other = disk.open(root / "file", create=True), disk.open(root / "file")
 
     one.write(0, b"abc")
@@ -136,8 +136,8 @@ def test_two_who_have_a_file_open_see_the_same(place: tuple[Disk, Path]) -> None
     other.close()
 
 
-def test_a_removed_file_is_still_there_for_who_has_it_open(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_a_removed_file_can_be_read_while_it_is_open(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     file = disk.open(root / "file", create=True)
     file.write(0, b"abc")
 
@@ -151,8 +151,8 @@ def test_a_removed_file_is_still_there_for_who_has_it_open(place: tuple[Disk, Pa
         disk.remove(root / "file")
 
 
-def test_a_closed_file_is_not_used(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_using_a_closed_file_fails(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     file = disk.open(root / "file", create=True)
     file.close()
 
@@ -160,8 +160,8 @@ def test_a_closed_file_is_not_used(place: tuple[Disk, Path]) -> None:
         file.read(0, 1)
 
 
-def test_writing_a_whole_file_replaces_it(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_writing_a_whole_file_replaces_it(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     disk.write(root / "file", b"a long one")
 
     disk.write(root / "file", b"short")
@@ -170,8 +170,8 @@ def test_writing_a_whole_file_replaces_it(place: tuple[Disk, Path]) -> None:
     assert disk.read(root / "file") == b"short"
 
 
-def test_a_rename_replaces_its_target(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_a_rename_replaces_its_target(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     disk.write(root / "old", b"old")
     disk.write(root / "new", b"new")
 
@@ -182,8 +182,8 @@ def test_a_rename_replaces_its_target(place: tuple[Disk, Path]) -> None:
     assert disk.read(root / "old") == b"new"
 
 
-def test_directories_are_made_with_those_above_them_and_may_be_there(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_make_directory_creates_parents_and_accepts_existing_directories(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
 
     disk.make_directory(root / "a" / "b")
     disk.make_directory(root / "a" / "b")
@@ -192,29 +192,29 @@ def test_directories_are_made_with_those_above_them_and_may_be_there(place: tupl
     assert disk.names(root / "a" / "b") == disk.names(root / "none") == []
 
 
-def test_the_names_in_a_directory_are_sorted(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_names_are_sorted(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     for name in ("b", "c", "a"):
         disk.write(root / name, b"")
 
     assert disk.names(root) == ["a", "b", "c"]
 
 
-def test_what_is_not_there_is_not_synced(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_syncing_a_missing_path_fails(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
 
     with pytest.raises(FileNotFoundError):
         disk.sync(root / "missing")
 
 
-def test_a_disk_is_between_empty_and_full(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_the_used_ratio_is_between_zero_and_one(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
 
     assert 0 <= disk.used_ratio(root) <= 1
 
 
-def test_a_directory_is_removed_when_nothing_is_in_it(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_only_empty_directories_are_removed(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     disk.make_directory(root / "a" / "b")
 
     with pytest.raises(OSError, match="not empty"):
@@ -225,8 +225,8 @@ def test_a_directory_is_removed_when_nothing_is_in_it(place: tuple[Disk, Path]) 
     assert disk.names(root) == []
 
 
-def test_a_directory_can_be_renamed_with_all_there_is_in_it(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_a_directory_is_renamed_with_its_files(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     disk.make_directory(root / "old")
     disk.write(root / "old" / "file", b"abc")
 
@@ -237,8 +237,8 @@ def test_a_directory_can_be_renamed_with_all_there_is_in_it(place: tuple[Disk, P
         disk.rename(root / "old", root / "other")
 
 
-def test_writing_to_a_file_and_not_reading_it_changes_when_it_was_modified(place: tuple[Disk, Path]) -> None:
-    disk, root = place
+def test_writes_but_not_reads_change_the_modification_time(disk_and_root: tuple[Disk, Path]) -> None:
+    disk, root = disk_and_root
     disk.write(root / "file", b"abc")
     if isinstance(disk, RealDisk):
         os.utime(root / "file", (1, 1))
@@ -259,12 +259,12 @@ def test_writing_to_a_file_and_not_reading_it_changes_when_it_was_modified(place
         disk.modified_millis(root / "missing")
 
 
-# The simulated disk alone.
+# The simulated disk only
 
 FILE = Path("/file")
 
 
-def test_a_power_cut_takes_what_was_not_synced() -> None:
+def test_a_power_cut_loses_unsynced_writes() -> None:
     disk = SimulatedDisk()
     file = disk.open(FILE, create=True)
     file.write(0, b"abc")
@@ -277,7 +277,7 @@ def test_a_power_cut_takes_what_was_not_synced() -> None:
     assert disk.after_kill().read(FILE) == b"xyz"
 
 
-def test_a_power_cut_takes_a_name_that_was_not_synced_and_leaves_one_without_content() -> None:
+def test_a_power_cut_loses_unsynced_names_and_leaves_names_without_synced_content_empty() -> None:
     disk = SimulatedDisk()
     file = disk.open(FILE, create=True)
     file.write(0, b"abc")
@@ -292,7 +292,7 @@ def test_a_power_cut_takes_a_name_that_was_not_synced_and_leaves_one_without_con
     assert (left.read(FILE), left.read(Path("/other"))) == (b"abc", b"")
 
 
-def test_a_removed_name_comes_back_if_the_directory_was_not_synced() -> None:
+def test_a_removed_file_reappears_if_the_directory_was_not_synced() -> None:
     disk = SimulatedDisk()
     disk.write(FILE, b"abc")
     disk.sync(FILE)
@@ -321,7 +321,7 @@ def test_unsynced_writes_arrive_torn_and_out_of_order() -> None:
     assert contents == [left.content(FILE) for left in disk.after_power_cut(count=300)]
 
 
-def test_after_a_stop_nothing_happens_any_more() -> None:
+def test_all_operations_fail_after_a_stop() -> None:
     disk = SimulatedDisk()
     file = disk.open(FILE, create=True)
     disk.stop_after = disk.operations + 1
@@ -335,7 +335,7 @@ def test_after_a_stop_nothing_happens_any_more() -> None:
     assert disk.after_kill().read(FILE) == b"abcdef"
 
 
-def test_a_failure_comes_where_it_is_wanted() -> None:
+def test_a_failure_happens_where_it_is_requested() -> None:
     disk = SimulatedDisk()
     file = disk.open(FILE, create=True)
     disk.fail("write", errno.EIO, at=1, count=1)
@@ -348,7 +348,7 @@ def test_a_failure_comes_where_it_is_wanted() -> None:
     assert file.read(0, 2) == b"ab"
 
 
-def test_what_a_failed_sync_lost_the_next_one_does_not_bring_back() -> None:
+def test_a_later_sync_does_not_recover_what_a_failed_sync_lost() -> None:
     disk = SimulatedDisk()
     file = disk.open(FILE, create=True)
     file.write(0, b"old")
@@ -365,7 +365,7 @@ def test_what_a_failed_sync_lost_the_next_one_does_not_bring_back() -> None:
     assert next(disk.after_power_cut()).read(FILE) == b"old"
 
 
-def test_a_full_disk_has_no_room() -> None:
+def test_writing_to_a_full_disk_fails() -> None:
     disk = SimulatedDisk()
     disk.capacity = 100
     file = disk.open(FILE, create=True)
@@ -375,7 +375,7 @@ def test_a_full_disk_has_no_room() -> None:
         file.write(100, b"a")
 
 
-def test_a_whole_replacement_survives_every_stop() -> None:
+def test_replace_whole_leaves_old_or_new_content_at_every_stop() -> None:
     for stop_after in range(20):
         disk = SimulatedDisk()
         replace_whole(disk, FILE, b"old")

@@ -1,4 +1,4 @@
-"""Disks that fail: every operation once, and some for good. The store answers with its own exceptions, and goes on."""
+"""Failing disks: each operation fails once, or permanently. The store raises its own exceptions and continues."""
 
 import contextlib
 import errno
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from kerolox.message.record import decode
-from kerolox.store.configuration import FlushDiskType
+from kerolox.message.records.record import decode
+from kerolox.store.config import FlushDiskType
 from kerolox.store.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly
-from kerolox.store.log.commit_log import Appended, Draft
+from kerolox.store.log.commit_log import Append, Appended
 from kerolox.store.store import Store
-from tests.crash.proofs import noted
+from tests.crash.proofs import record_proof
 from tests.store.disks import SimulatedDisk
 from tests.store.oracle import verified
 from tests.store.stores import (
@@ -41,15 +41,15 @@ def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
 
 
-class Life:
-    """Puts and flushes, whatever fails; remembers what was promised."""
+class Workload:
+    """Puts and flushes, whatever fails; remembers what was acknowledged."""
 
     def __init__(self, disk: SimulatedDisk, flush: FlushDiskType) -> None:
         self.disk = disk
         self.clock = StillClock()
         self.store = new_store(disk, config(flush), self.clock)
         self.accepted: list[bytes] = []
-        self.promised: list[bytes] = []
+        self.acknowledged: list[bytes] = []
 
     def run(self) -> None:
         try:
@@ -60,7 +60,7 @@ class Life:
             self.put(draft(b"%d" % number * 100, KEYS=f"k{number}"))
             self.put(draft(b"x", "t"), batch([b"a", b"b"], "orders", 1), draft_of_size(900))
             self.clock.move(1)
-            run(self.store.preparer.prepare())
+            run(self.store.allocator.prepare())
             self.flush()
         for topic in ("orders", "t"):
             with contextlib.suppress(StoreError):
@@ -70,38 +70,38 @@ class Life:
         with contextlib.suppress(StoreError):
             run(self.store.close())
 
-    def put(self, *drafts: Draft) -> None:
+    def put(self, *appends: Append) -> None:
         try:
-            places = self.store.append(drafts)
+            positions = self.store.append(appends)
         except StoreError:
             return
-        for made, _ in zip(drafts, places, strict=False):
-            self.accepted.append(bytes(made.records))
+        for append, _ in zip(appends, positions, strict=False):
+            self.accepted.append(bytes(append.records))
 
     def flush(self) -> None:
         run(self.store.flusher.flush())
         if self.store.flusher.failure is None and self.store.flusher.durable_offset == self.store.log.end_offset:
-            self.promised = list(self.accepted)
-        # What runs it in the background catches these.
+            self.acknowledged = list(self.accepted)
+        # The background task catches these.
         with contextlib.suppress(OSError, StoreError):
-            run(self.store.behind.flush())
+            run(self.store.flush_behind.flush())
 
 
-def lives(flush: FlushDiskType) -> Iterator[tuple[str, Life]]:
-    counted = Life(SimulatedDisk(), flush)
+def failing_workloads(flush: FlushDiskType) -> Iterator[tuple[str, Workload]]:
+    counted = Workload(SimulatedDisk(), flush)
     counted.run()
     for number in range(counted.disk.operations):
         error = ERRORS[number % len(ERRORS)]
         for failing in (error, errno.EIO) if error != errno.EIO else (error,):
             disk = SimulatedDisk()
             disk.fail_operation(number, failing)
-            life = Life(disk, flush)
-            life.run()
-            yield f"{errno.errorcode[failing]} at {number}", life
+            workload = Workload(disk, flush)
+            workload.run()
+            yield f"{errno.errorcode[failing]} at {number}", workload
 
 
-def check(disk: SimulatedDisk, life: Life, expected: list[bytes], where: str) -> None:
-    store = new_store(disk, life.store.config)
+def check(disk: SimulatedDisk, workload: Workload, expected: list[bytes], where: str) -> None:
+    store = new_store(disk, workload.store.config)
     recovered = store.recover()
     verified(disk, store.config, recovered.damages)
     served = {data for key, _ in store.queues.items() for _, data in numbered_records(store, *key)}
@@ -115,37 +115,37 @@ def check(disk: SimulatedDisk, life: Life, expected: list[bytes], where: str) ->
     assert verified(disk, store.config, recovered.damages).is_clean, where
 
 
-def test_each_operation_may_fail_once_and_nothing_promised_is_lost_by_a_power_cut() -> None:
+def test_a_failed_operation_and_a_power_cut_lose_no_acknowledged_message() -> None:
     runs = promised = 0
-    for where, life in lives(FlushDiskType.SYNC_FLUSH):
-        for image in life.disk.after_power_cut(count=1):
-            check(image, life, life.promised, where)
+    for where, workload in failing_workloads(FlushDiskType.SYNC_FLUSH):
+        for image in workload.disk.after_power_cut(count=1):
+            check(image, workload, workload.acknowledged, where)
             runs += 1
-            promised += len(life.promised)
-    noted("power cut after a failure", runs=runs, promised=promised)
+            promised += len(workload.acknowledged)
+    record_proof("power cut after a failure", runs=runs, promised=promised)
 
 
-def test_each_operation_may_fail_once_and_nothing_accepted_is_lost_by_a_kill() -> None:
+def test_a_failed_operation_and_a_kill_lose_no_accepted_message() -> None:
     runs = promised = 0
-    for where, life in lives(FlushDiskType.ASYNC_FLUSH):
-        check(life.disk.after_kill(), life, life.accepted, where)
+    for where, workload in failing_workloads(FlushDiskType.ASYNC_FLUSH):
+        check(workload.disk.after_kill(), workload, workload.accepted, where)
         runs += 1
-        promised += len(life.accepted)
-    noted("killed after a failure", runs=runs, promised=promised)
+        promised += len(workload.accepted)
+    record_proof("killed after a failure", runs=runs, promised=promised)
 
 
-def test_looking_may_fail_at_every_point_with_defined_exceptions() -> None:
+def test_every_failing_read_raises_a_store_error() -> None:
     for kinds in ("open", "read", "size", "names"):
         for at in range(0, 60, 3):
-            life = Life(SimulatedDisk(), FlushDiskType.ASYNC_FLUSH)
-            life.disk.fail(kinds, errno.EMFILE if kinds == "open" else errno.EIO, at=at, count=1)
-            life.run()
-            life.disk.heal()
-            check(life.disk.after_kill(), life, life.accepted, f"{kinds} at {at}")
+            workload = Workload(SimulatedDisk(), FlushDiskType.ASYNC_FLUSH)
+            workload.disk.fail(kinds, errno.EMFILE if kinds == "open" else errno.EIO, at=at, count=1)
+            workload.run()
+            workload.disk.heal()
+            check(workload.disk.after_kill(), workload, workload.accepted, f"{kinds} at {at}")
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda number: errno.errorcode[number])
-def test_a_store_that_cannot_be_written_refuses_and_goes_on_when_it_can(error: int) -> None:
+def test_an_unwritable_store_refuses_messages_until_it_is_writable(error: int) -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     put(store, draft(b"before"))
@@ -161,7 +161,7 @@ def test_a_store_that_cannot_be_written_refuses_and_goes_on_when_it_can(error: i
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda number: errno.errorcode[number])
-def test_a_failed_sync_ends_all_writing_and_reading_goes_on(error: int) -> None:
+def test_after_a_failed_sync_writes_are_refused_and_reads_continue(error: int) -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     put(store, draft(b"before"))
@@ -179,7 +179,7 @@ def test_a_failed_sync_ends_all_writing_and_reading_goes_on(error: int) -> None:
     assert disk.read(ROOT / "abort") is not None
 
 
-def test_a_failed_sync_of_the_directory_ends_all_writing_too() -> None:
+def test_after_a_failed_directory_sync_writes_are_refused() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     disk.fail("sync", errno.EIO, inside="commitlog", count=1)
@@ -190,18 +190,18 @@ def test_a_failed_sync_of_the_directory_ends_all_writing_too() -> None:
         store.append([draft()])
 
 
-def test_a_disk_that_is_full_when_a_file_ends_accepts_what_fits_and_later_the_rest() -> None:
+def test_without_room_for_a_new_file_messages_that_fit_are_accepted() -> None:
     disk = SimulatedDisk()
     store = opened(disk, config(message_index_enable=False))
     put(store, draft_of_size(2000))
     disk.fail("allocate", errno.ENOSPC)
 
-    places = store.append([draft_of_size(1000), draft_of_size(2000), draft_of_size(100)])
-    assert len(places) == 1
+    positions = store.append([draft_of_size(1000), draft_of_size(2000), draft_of_size(100)])
+    assert len(positions) == 1
     assert disk.names(LOG) == [f"{0:020d}"]
     with pytest.raises(StoreFull, match="No space left"):
         store.append([draft_of_size(2000)])
-    # What fits into the file that is there needs no other.
+    # A message that fits into the current file needs no new one.
     put(store, draft_of_size(100))
     disk.heal()
     put(store, draft_of_size(2000))
@@ -210,7 +210,7 @@ def test_a_disk_that_is_full_when_a_file_ends_accepts_what_fits_and_later_the_re
     assert [offset for offset, _ in numbered_records(store, "t", 0)] == [0, 1, 2, 3]
 
 
-def test_an_index_without_room_stops_new_messages_and_loses_none() -> None:
+def test_an_index_without_room_refuses_messages_and_loses_none() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     disk.fail("allocate", errno.ENOSPC, inside="index")
@@ -226,15 +226,15 @@ def test_an_index_without_room_stops_new_messages_and_loses_none() -> None:
     assert len(store.reader.find("orders", b"k")) == 1
 
 
-async def test_whatever_keeps_readers_from_seeing_a_message_its_sender_is_told_once(
+async def test_a_failing_dispatch_does_not_change_what_senders_are_notified_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A defect there must not have those refused whose messages are in the log."""
+    """A defect in dispatching must not refuse messages that are in the log."""
 
     def fails(*_: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    class Told(list[str]):
+    class Notifications(list[str]):
         def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
             self.append(f"{len(appended)} stored")
 
@@ -243,27 +243,27 @@ async def test_whatever_keeps_readers_from_seeing_a_message_its_sender_is_told_o
 
     store = new_store(SimulatedDisk())
     await store.open()
-    told = Told()
+    notifications = Notifications()
     with monkeypatch.context() as patched:
         patched.setattr(store.dispatcher, "dispatch_appended", fails)
-        store.submit_all([draft(b"first")], told, at_once=True)
-    assert (told, all_records(store)) == (["1 stored"], [])
+        store.submit_all([draft(b"first")], notifications, at_once=True)
+    assert (notifications, all_records(store)) == (["1 stored"], [])
     assert "queues and index cannot follow the commit log at 0: a defect" in caplog.messages
 
-    store.submit_all([draft(b"second")], told, at_once=True)
+    store.submit_all([draft(b"second")], notifications, at_once=True)
 
-    assert told == ["1 stored", "1 stored"]
+    assert notifications == ["1 stored", "1 stored"]
     assert [decode(record).body for record in all_records(store)] == [b"first", b"second"]
     await store.close()
 
 
 def without_room_for_the_index() -> tuple[SimulatedDisk, Store]:
-    """A store of which a process was killed, opened on a disk that has no room for the next file of its index."""
+    """Returns the store of a killed process, opened on a disk without room for the next index file."""
     before = SimulatedDisk()
     store = opened(before)
     put(store, *[draft(b"%d" % number, KEYS=f"k{number} all") for number in range(10)])
-    run(store.behind.flush())
-    # The file of the index is full with the twelfth of them.
+    run(store.flush_behind.flush())
+    # The twelfth message fills the index file.
     put(store, *[draft(b"%d" % number, KEYS=f"k{number} all") for number in range(10, 30)])
     disk = before.after_kill()
     for name in disk.names(ROOT / "index")[1:]:
@@ -272,7 +272,7 @@ def without_room_for_the_index() -> tuple[SimulatedDisk, Store]:
     return disk, opened(disk)
 
 
-def test_a_store_whose_index_has_no_room_opens_reads_and_refuses_to_write() -> None:
+def test_a_store_without_room_for_the_index_opens_and_reads_but_refuses_writes() -> None:
     disk, store = without_room_for_the_index()
 
     assert len(all_records(store)) == 30
@@ -283,7 +283,7 @@ def test_a_store_whose_index_has_no_room_opens_reads_and_refuses_to_write() -> N
             store.append([draft()])
     run(store.close())
 
-    # Not a clean stop: the next start has to go on with the index.
+    # Not a clean stop: the next start has to complete the index.
     assert disk.read(ROOT / "abort") is not None
     disk.heal()
     again = opened(disk)
@@ -291,26 +291,26 @@ def test_a_store_whose_index_has_no_room_opens_reads_and_refuses_to_write() -> N
 
 
 @pytest.mark.parametrize("size", [1, 1000, 10**9])
-async def test_it_goes_on_by_itself_when_there_is_room(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_index_catches_up_when_there_is_room(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kerolox.store.store._CATCH_UP_SIZE", size)
     disk, store = without_room_for_the_index()
     disk.heal()
 
-    await store.behind.write()
+    await store.flush_behind.write()
 
     assert [len(store.reader.find("orders", b"k%d" % number)) for number in range(30)] == [1] * 30
     assert len(all_records(store)) == 30
-    (place,) = put(store, draft())
-    assert place.queue_offset == 30
+    (position,) = put(store, draft())
+    assert position.queue_offset == 30
     await store.close()
     assert disk.read(ROOT / "abort") is None
 
 
-def test_a_queue_without_room_for_what_is_missing_keeps_a_store_from_opening() -> None:
+def test_a_store_does_not_open_without_room_for_missing_queue_entries() -> None:
     disk = SimulatedDisk()
     put(opened(disk), draft(), draft(queue_id=1))
     left = disk.after_kill()
-    # As if the first of the second queue were lost: what follows it needs a filler before it.
+    # As if the first entry of the second queue were lost: the next one needs a filler before it.
     left.overwrite(LOG / f"{0:020d}", len(draft().records) + 20, (1).to_bytes(8))
     left.fail("truncate open write", errno.ENOSPC, inside="consumequeue")
 
@@ -318,7 +318,7 @@ def test_a_queue_without_room_for_what_is_missing_keeps_a_store_from_opening() -
         opened(left)
 
 
-def test_a_queue_that_could_not_be_synced_is_made_again_after_the_stop() -> None:
+def test_a_queue_that_could_not_be_synced_is_rebuilt_after_the_stop() -> None:
     disk = SimulatedDisk()
     clock = StillClock()
     store = opened(disk, clock=clock)
@@ -326,10 +326,10 @@ def test_a_queue_that_could_not_be_synced_is_made_again_after_the_stop() -> None
     clock.move(100)
     disk.fail("sync", errno.EIO, inside="consumequeue", count=1)
     with pytest.raises(StoreReadOnly):
-        run(store.behind.flush())
+        run(store.flush_behind.flush())
 
     put(store, draft(b"b"))
-    run(store.behind.flush())
+    run(store.flush_behind.flush())
     run(store.close())
 
     again = opened(next(disk.after_power_cut(count=0)))
@@ -344,7 +344,7 @@ def test_a_store_whose_disk_fails_refuses_to_open_with_the_reason() -> None:
         opened(disk)
 
 
-def test_a_commit_log_that_was_cut_short_by_hand_refuses_to_open() -> None:
+def test_a_commit_log_file_of_a_wrong_size_is_refused() -> None:
     disk = SimulatedDisk()
     store: Store = opened(disk)
     put(store, draft())
@@ -355,7 +355,7 @@ def test_a_commit_log_that_was_cut_short_by_hand_refuses_to_open() -> None:
         opened(disk)
 
 
-def test_what_was_refused_is_gone_after_a_clean_stop() -> None:
+def test_bytes_of_refused_messages_are_erased_by_a_clean_stop() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     put(store, draft(b"before"))
@@ -370,7 +370,7 @@ def test_what_was_refused_is_gone_after_a_clean_stop() -> None:
     assert b"refu" not in disk.content(LOG / f"{0:020d}")
 
 
-def test_a_blank_that_could_not_be_written_is_gone_after_a_clean_stop() -> None:
+def test_a_partly_written_blank_is_erased_by_a_clean_stop() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     put(store, draft_of_size(3000))

@@ -1,4 +1,4 @@
-"""One store, one owner: between processes and within one."""
+"""A store is opened by one owner at a time, between processes and within one."""
 
 import os
 import subprocess
@@ -33,21 +33,21 @@ def test_a_second_owner_in_the_same_process_is_refused(tmp_path: Path) -> None:
     take_lock(link / "lock").release()
 
 
-def test_refusing_it_does_not_give_the_lock_to_another_process(tmp_path: Path) -> None:
-    """Closing any descriptor of a file gives up what the process has locked of it."""
+def test_a_refused_second_owner_does_not_release_the_lock(tmp_path: Path) -> None:
+    """Closing any descriptor of a file releases the process's locks on it."""
     lock = take_lock(tmp_path / "lock")
     with pytest.raises(StoreLocked):
         take_lock(tmp_path / "lock")
 
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", TRY, tmp_path / "lock"], capture_output=True, text=True, check=True, env=os.environ
     )
 
-    assert "another process has the store open" in said.stdout
+    assert "another process has the store open" in result.stdout
     lock.release()
 
 
-def test_stores_in_other_directories_are_not_concerned(tmp_path: Path) -> None:
+def test_stores_in_different_directories_are_locked_independently(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
 
@@ -57,7 +57,7 @@ def test_stores_in_other_directories_are_not_concerned(tmp_path: Path) -> None:
         lock.release()
 
 
-def test_what_could_not_be_locked_can_be_later(tmp_path: Path) -> None:
+def test_a_failed_lock_can_be_retried(tmp_path: Path) -> None:
     (tmp_path / "lock").mkdir()
     with pytest.raises(OSError):
         take_lock(tmp_path / "lock")

@@ -1,4 +1,4 @@
-"""A store against a simple model of it: puts, flushes, deletions, crashes and new beginnings in any order."""
+"""A store against a simple model: puts, flushes, deletions, crashes and restarts in any order."""
 
 import errno
 import os
@@ -16,17 +16,17 @@ from hypothesis.stateful import (
 )
 
 from kerolox.message import sysflag
-from kerolox.message.hosts import NOWHERE, pack
+from kerolox.message.hosts import NO_HOST, pack
 from kerolox.message.message import Message
-from kerolox.message.peek import peek
 from kerolox.message.properties import to_bytes
-from kerolox.message.record import encode
-from kerolox.store.configuration import FlushDiskType
+from kerolox.message.records.record import encode
+from kerolox.message.records.summary import peek
+from kerolox.store.config import FlushDiskType
 from kerolox.store.errors import StoreFull
-from kerolox.store.log.commit_log import Appended, Draft
+from kerolox.store.log.commit_log import Append, Appended
 from kerolox.store.log.scan import Damage
 from kerolox.store.reader import GetStatus
-from tests.crash.proofs import noted
+from tests.crash.proofs import record_proof
 from tests.store.disks import SimulatedDisk
 from tests.store.oracle import verified
 from tests.store.stores import StillClock, batch, config, draft, draft_of_size, fetched, new_store, run, without_threads
@@ -34,18 +34,18 @@ from tests.store.stores import StillClock, batch, config, draft, draft_of_size, 
 RUNS = int(os.environ.get("KEROLOX_MODEL_RUNS", "100"))
 
 Queue = tuple[str, int]
-# Its length takes two bytes, and its records have the second magic.
+# Its length needs two bytes, so its records have the V2 magic.
 LONG_TOPIC = "%RETRY%" + "g" * 125
 TOPICS = ("a", "b", LONG_TOPIC)
 short_queues = st.sampled_from([("a", 0), ("a", 1), ("b", 0)])
 queues = st.one_of(short_queues, st.just((LONG_TOPIC, 0)))
 sizes = st.integers(100, 1800)
-hosts = st.sampled_from([NOWHERE, pack("10.1.2.3", 10911), pack("fd00::1:2", 10911)])
+hosts = st.sampled_from([NO_HOST, pack("10.1.2.3", 10911), pack("fd00::1:2", 10911)])
 shapes = st.sampled_from([(16, 24), (1, 5), (64, 1000)])
 
 
 class StoreModel(RuleBasedStateMachine):
-    """For each queue the records it has, by their offset; and how much of the log is durable."""
+    """The model: the records of each queue, and how much of the log is durable."""
 
     runs = 0
     promised = 0
@@ -56,7 +56,7 @@ class StoreModel(RuleBasedStateMachine):
         queue_entries=st.sampled_from([2, 8, 1000]),
         shape=shapes,
         mapped_size=st.sampled_from([0, 2000, 1 << 30]),
-        is_silent=st.booleans(),
+        lacks_cached_reads=st.booleans(),
     )
     def open(
         self,
@@ -65,10 +65,10 @@ class StoreModel(RuleBasedStateMachine):
         queue_entries: int,
         shape: tuple[int, int],
         mapped_size: int,
-        is_silent: bool,
+        lacks_cached_reads: bool,
     ) -> None:
         self.disk = SimulatedDisk()
-        self.is_silent = is_silent
+        self.lacks_cached_reads = lacks_cached_reads
         self.clock = StillClock()
         self.settings = config(
             flush,
@@ -81,42 +81,42 @@ class StoreModel(RuleBasedStateMachine):
             delete_commit_log_files_interval=0,
         )
         self.is_sync = flush is FlushDiskType.SYNC_FLUSH
-        # Each record with the end of its place in the log.
+        # Queue → its records, each with its physical end.
         self.records: dict[Queue, list[tuple[int, bytes]]] = {}
-        # Halves of transactions and the like, which are in the log, but in no queue.
+        # Half messages and rollbacks: in the log, but in no queue.
         self.unqueued: list[tuple[int, bytes]] = []
         self.durable = 0
         self.deleted = 0
-        # What a write that failed may have left behind the end of the log, until the next that does not.
+        # Messages of failed writes, which may be after the end of the log until the next successful write.
         self.refused: list[tuple[Queue, list[bytes]]] = []
-        # What was deleted with its topic is found by its keys as long as the log has it.
+        # Messages of deleted topics are found by key as long as the log has them.
         self.removed: list[tuple[str, int, bytes]] = []
-        # Ranges without a record, which a power cut has left; they stay as they are.
+        # Damaged ranges left by power cuts; they do not change.
         self.damages: dict[int, Damage] = {}
         self._open()
 
     def _open(self) -> None:
-        self.disk.is_silent = self.is_silent
+        self.disk.lacks_cached_reads = self.lacks_cached_reads
         self.store = new_store(self.disk, self.settings, self.clock)
         self.recovered = self.store.recover()
         found = {damage.offset: damage for damage in self.recovered.damages}
-        # Of one that is known the beginning may have been deleted.
+        # The start of a known range may have been deleted.
         known = list(self.damages.values())
         self.new_damages = {at for at in found if not any(old.offset <= at < old.end_offset for old in known)}
         self.damages |= found
         self._verify()
 
-    def _learn(self) -> None:
-        """Of what was refused some may be stored all the same, if the machine stopped before it could be undone."""
-        learned: set[int] = set()
+    def _add_refused_but_stored(self) -> None:
+        """Adds refused messages that were stored after all, since the machine stopped before they were erased."""
+        added: set[int] = set()
         for queue, together in self.refused:
             for data in together:
-                # One that was never tried says that it lies at 0, where another does.
+                # A record that was never written has physical offset 0, where another record is.
                 offset = peek(data).physical_offset
-                # What was tried twice in the same place is there once.
-                if self.store.reader.record_at(offset, len(data)) != data or offset in learned:
+                # Two attempts at the same offset leave one record.
+                if self.store.reader.record_at(offset, len(data)) != data or offset in added:
                     break
-                learned.add(offset)
+                added.add(offset)
                 self.records.setdefault(queue, []).append((offset + len(data), data))
         self.refused = []
 
@@ -132,14 +132,14 @@ class StoreModel(RuleBasedStateMachine):
         topic, queue_id = queue
         properties = to_bytes({"KEYS": f"k{key} x", "UNIQ_KEY": f"{key:032d}", "TAGS": "t"})
         message = Message(topic, b"body", properties, queue_id, 0, kind, born_host=born, store_host=stored)
-        made = Draft(topic, queue_id, encode(message), is_queued=sysflag.is_queued(kind))
-        if made.is_queued:
-            self._put(queue, [made])
+        append = Append(topic, queue_id, encode(message), is_queued=sysflag.is_queued(kind))
+        if append.is_queued:
+            self._put(queue, [append])
             return
-        (place,) = self.store.append([made])
-        assert place.queue_offset == 0
+        (position,) = self.store.append([append])
+        assert position.queue_offset == 0
         self.refused = []
-        self.unqueued.append((place.end_offset, bytes(made.records)))
+        self.unqueued.append((position.end_offset, bytes(append.records)))
 
     @rule(
         queue=queues,
@@ -148,17 +148,17 @@ class StoreModel(RuleBasedStateMachine):
         large=sizes,
     )
     def put_on_a_disk_without_room(self, queue: Queue, at: int, kinds: str, large: int) -> None:
-        """What is refused leaves no trace; what is not is stored, though it may be shown only when there is room."""
-        drafts = [draft(b"1" * 50, *queue, KEYS="k1"), draft(b"2" * large, *queue), draft(b"3", *queue, KEYS="k2")]
+        """Refused messages leave no trace; accepted ones are stored, but may become visible only when there is room."""
+        appends = [draft(b"1" * 50, *queue, KEYS="k1"), draft(b"2" * large, *queue), draft(b"3", *queue, KEYS="k2")]
         self.disk.fail(kinds, errno.ENOSPC, at=at)
         try:
-            places = self.store.append(drafts)
+            positions = self.store.append(appends)
         except StoreFull:
-            places = []
+            positions = []
         self.disk.heal()
-        if places:
-            self._note(queue, drafts[: len(places)], places)
-        self.refused.append((queue, [bytes(made.records) for made in drafts[len(places) :]]))
+        if positions:
+            self._note(queue, appends[: len(positions)], positions)
+        self.refused.append((queue, [bytes(append.records) for append in appends[len(positions) :]]))
         self.flush_behind()
 
     @rule(queue=queues, count=st.integers(1, 5))
@@ -169,18 +169,18 @@ class StoreModel(RuleBasedStateMachine):
     def put_large(self, queue: Queue, size: int, count: int) -> None:
         self._put(queue, [draft_of_size(size, *queue) for _ in range(count)])
 
-    def _put(self, queue: Queue, drafts: list[Draft]) -> None:
-        self._note(queue, drafts, self.store.append(drafts))
+    def _put(self, queue: Queue, appends: list[Append]) -> None:
+        self._note(queue, appends, self.store.append(appends))
 
-    def _note(self, queue: Queue, drafts: list[Draft], places: list[Appended]) -> None:
+    def _note(self, queue: Queue, appends: list[Append], positions: list[Appended]) -> None:
         known = self.records.setdefault(queue, [])
         self.refused = []
-        assert len(places) == len(drafts)
-        for made, place in zip(drafts, places, strict=True):
-            assert place.queue_offset == len(known)
-            ends = (*made.starts[1:], len(made.records))
-            for start, end in zip(made.starts, ends, strict=True):
-                known.append((place.physical_offset + end, bytes(made.records[start:end])))
+        assert len(positions) == len(appends)
+        for append, position in zip(appends, positions, strict=True):
+            assert position.queue_offset == len(known)
+            ends = (*append.starts[1:], len(append.records))
+            for start, end in zip(append.starts, ends, strict=True):
+                known.append((position.physical_offset + end, bytes(append.records[start:end])))
 
     @rule(seconds=st.integers(0, 20))
     def time_passes(self, seconds: int) -> None:
@@ -194,7 +194,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule()
     def flush_behind(self) -> None:
-        run(self.store.behind.flush())
+        run(self.store.flush_behind.flush())
         self.durable = self.store.flusher.durable_offset
         self._verify()
 
@@ -203,7 +203,7 @@ class StoreModel(RuleBasedStateMachine):
     def delete_files(self, share: float) -> None:
         oldest = self.store.log.oldest(1000)
         self.settings.delete_file_batch_max = max(1, int(len(oldest) * share))
-        self.store.retention.order()
+        self.store.retention.request_deletion()
         count = run(self.store.retention.clean())
         assert count == min(len(oldest), self.settings.delete_file_batch_max)
         self.deleted = self.store.log.first_offset
@@ -214,7 +214,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(topic=st.sampled_from("ab"))
     def delete_topic(self, topic: str) -> None:
         self.flush_behind()
-        run(self.store.topics.delete([topic]))
+        run(self.store.topic_cleanup.delete([topic]))
         self.refused = []
         for queue, known in self.records.items():
             if queue[0] == topic:
@@ -238,16 +238,16 @@ class StoreModel(RuleBasedStateMachine):
         self.durable = self.store.log.end_offset
         assert not self.new_damages
         assert self.recovered.torn is None or self.refused
-        self._learn()
+        self._add_refused_but_stored()
 
     @rule(seed=st.integers(0, 1000), number=st.integers(0, 2))
     def cut_power(self, seed: int, number: int) -> None:
-        """What was durable is there; of the rest some may be, and the model learns which."""
+        """Durable messages survive; others may, and the model learns which."""
         before = self.durable
         self.disk = list(self.disk.after_power_cut(seed, count=number))[number]
         self._open()
         assert self.store.log.end_offset >= before
-        self._learn()
+        self._add_refused_but_stored()
         end = self.durable = self.store.log.end_offset
         there = [(record_end, data) for record_end, data in self.unqueued if self._is_there(record_end, data)]
         assert all(lost[0] > before for lost in self.unqueued if lost not in there)
@@ -278,12 +278,12 @@ class StoreModel(RuleBasedStateMachine):
             StoreModel.promised += sum(map(len, self.records.values())) + len(self.unqueued)
 
     @invariant()
-    def all_that_may_be_seen_is(self) -> None:
+    def all_visible_messages_are_served(self) -> None:
         if not hasattr(self, "store"):
             return
-        shown = self.store.flusher.durable_offset if self.is_sync else self.store.log.end_offset
+        visible_end = self.store.flusher.durable_offset if self.is_sync else self.store.log.end_offset
         for queue, known in self.records.items():
-            visible = [number for number, (end, _) in enumerate(known) if end <= shown]
+            visible = [number for number, (end, _) in enumerate(known) if end <= visible_end]
             found = self.store.queues.get(*queue)
             assert (found.max_offset if found is not None else 0) == len(visible)
             if found is None:
@@ -299,7 +299,7 @@ class StoreModel(RuleBasedStateMachine):
                     assert number >= found.min_offset
                     assert (got.status, got.records) == (GetStatus.FOUND, [data])
                 else:
-                    # Lost, and what is served in its place comes after it.
+                    # Lost: the next message is served instead.
                     assert (
                         number < found.min_offset
                         or got.records == [data for after, data in there.items() if after > number and data][:1]
@@ -309,8 +309,8 @@ class StoreModel(RuleBasedStateMachine):
     def keys_are_found(self) -> None:
         if not hasattr(self, "store"):
             return
-        shown = self.store.flusher.durable_offset if self.is_sync else self.store.log.end_offset
-        # Of a rollback the index has no keys.
+        visible_end = self.store.flusher.durable_offset if self.is_sync else self.store.log.end_offset
+        # Rollbacks are not indexed.
         halves = [(end, data) for end, data in self.unqueued if peek(data).sys_flag & sysflag.ROLLBACK == 4]
         for key in range(4):
             mark = b"KEYS\x01k%d" % key
@@ -318,7 +318,9 @@ class StoreModel(RuleBasedStateMachine):
                 known = [item for (of_topic, _), items in self.records.items() if of_topic == topic for item in items]
                 known += [(end, data) for end, data in halves if peek(data).topic == topic]
                 known += [(end, data) for of_topic, end, data in self.removed if of_topic == topic]
-                expected = {end - len(data) for end, data in known if self.deleted < end <= shown and mark in data}
+                expected = {
+                    end - len(data) for end, data in known if self.deleted < end <= visible_end and mark in data
+                }
                 found = {
                     peeked.physical_offset for peeked in self.store.reader.find(topic, b"k%d" % key, count_max=10_000)
                 }
@@ -326,7 +328,7 @@ class StoreModel(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(0)
-def test_a_store_does_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_behaves_like_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
 
     run_state_machine_as_test(
@@ -338,4 +340,4 @@ def test_a_store_does_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> No
             derandomize=RUNS == 100,
         ),
     )
-    noted("model", runs=StoreModel.runs, promised=StoreModel.promised)
+    record_proof("model", runs=StoreModel.runs, promised=StoreModel.promised)

@@ -1,4 +1,4 @@
-"""Single messages by where they lie, and what is known of their queues."""
+"""Reading single messages by physical offset, id or time, and the offsets of queues."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 
 from kerolox.message.errors import IdError
 from kerolox.message.ids import offset_id
-from kerolox.store.configuration import FlushDiskType
+from kerolox.message.records.summary import peek
+from kerolox.store.config import FlushDiskType
 from kerolox.store.errors import StoreError
 from kerolox.store.reader import Boundary
 from tests.store.disks import SimulatedDisk
-from tests.store.stores import config, draft, draft_of_size, opened, put
+from tests.store.stores import StillClock, all_records, config, draft, draft_of_size, opened, put
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def disk() -> SimulatedDisk:
     return SimulatedDisk()
 
 
-def test_offsets_move_as_messages_come_and_go(disk: SimulatedDisk) -> None:
+def test_min_and_max_offsets_follow_appends_and_deletions(disk: SimulatedDisk) -> None:
     store = opened(disk)
     put(store, *[draft_of_size(1500) for _ in range(10)])
     reader = store.reader
@@ -34,32 +35,33 @@ def test_offsets_move_as_messages_come_and_go(disk: SimulatedDisk) -> None:
     assert (unknown, store.append_offset("t", 1)) == ((-1, 0, 0), 0)
 
 
-def test_what_is_appended_has_an_offset_before_it_can_be_read(disk: SimulatedDisk) -> None:
+def test_append_offset_is_ahead_of_max_offset_until_messages_are_durable(disk: SimulatedDisk) -> None:
     store = opened(disk, config(FlushDiskType.SYNC_FLUSH))
     put(store, draft(), draft())
 
     assert (store.append_offset("orders", 0), store.reader.max_offset("orders", 0)) == (2, 0)
 
 
-def test_a_record_is_found_by_offset_alone_by_its_id_and_by_its_queue_offset(disk: SimulatedDisk) -> None:
+def test_a_record_is_found_by_physical_offset_by_id_and_by_queue_offset(disk: SimulatedDisk) -> None:
     store = opened(disk)
-    made = [draft(b"%d" % number) for number in range(3)]
-    places = put(store, *made)
+    appends = [draft(b"%d" % number) for number in range(3)]
+    positions = put(store, *appends)
     reader = store.reader
 
-    assert [reader.record_at(place.physical_offset) for place in places] == [bytes(one.records) for one in made]
+    found = [reader.record_at(position.physical_offset) for position in positions]
+    assert found == [bytes(append.records) for append in appends]
     assert reader.record_at(1) is reader.record_at(store.log.end_offset) is reader.record_at(-5) is None
-    # Whose address it is does not matter.
-    assert reader.record_of_id(offset_id(bytes(8), places[1].physical_offset)) == bytes(made[1].records)
+    # The address in the id is ignored.
+    assert reader.record_of_id(offset_id(bytes(8), positions[1].physical_offset)) == bytes(appends[1].records)
     assert reader.record_of_id(offset_id(bytes(20), 5)) is None
-    with pytest.raises(IdError, match="no message id"):
+    with pytest.raises(IdError, match="not a message id"):
         reader.record_of_id("no id")
     offsets = [reader.physical_offset("orders", 0, offset) for offset in range(-1, 4)]
-    assert offsets == [None, *(place.physical_offset for place in places), None]
+    assert offsets == [None, *(position.physical_offset for position in positions), None]
     assert reader.physical_offset("unknown", 0, 0) is None
 
 
-def test_a_message_is_on_disk_if_much_was_written_since(disk: SimulatedDisk) -> None:
+def test_a_message_counts_as_on_disk_after_many_later_writes(disk: SimulatedDisk) -> None:
     store = opened(disk)
     put(store, *[draft_of_size(1000) for _ in range(4)])
     store.reader.bounds = msgspec.structs.replace(store.reader.bounds, memory_size=2000)
@@ -81,3 +83,24 @@ def test_a_queue_that_cannot_be_read_is_a_store_error(disk: SimulatedDisk) -> No
         store.reader.offset_at("orders", 0, 5, Boundary.UPPER)
     with pytest.raises(StoreError, match="consume queue could not be read"):
         store.reader.get("orders", 0, 0)
+
+
+@pytest.mark.parametrize("ahead", [60, 3600, 10 * 365 * 86_400, -60, -3600, -10 * 365 * 86_400])
+def test_offsets_by_time_are_boundaries_although_the_clock_jumped(ahead: int) -> None:
+    clock = StillClock()
+    store = opened(SimulatedDisk(), clock=clock)
+    for number in range(30):
+        if number in (10, 20):
+            clock.step(ahead if number == 10 else -ahead)
+        put(store, draft(b"%d" % number))
+        clock.move(1)
+    times = [peek(record).store_timestamp for record in all_records(store)]
+
+    for time in times:
+        lower = store.reader.offset_at("orders", 0, time, Boundary.LOWER)
+        # The message at the boundary is not older than the time, and the one before it is.
+        assert lower == 30 or times[lower] >= time
+        assert lower == 0 or times[lower - 1] < time
+    if ahead > 0:
+        # A time after the jump skips no message that was stored from then on.
+        assert all(store.reader.offset_at("orders", 0, times[at], Boundary.LOWER) <= at for at in range(20, 30))

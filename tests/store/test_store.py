@@ -1,4 +1,4 @@
-"""The store put together."""
+"""The store as a whole."""
 
 import asyncio
 import contextlib
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from kerolox.message import sysflag
-from kerolox.message.record import decode
+from kerolox.message.records.record import decode
 from kerolox.message.tags import tags_code
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import RealDisk
-from kerolox.store.configuration import FlushDiskType
+from kerolox.store.config import FlushDiskType
 from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOnly
 from kerolox.store.lock import StoreLocked
 from kerolox.store.reader import GetStatus
@@ -47,20 +47,20 @@ def bodies(records: list[bytes]) -> list[bytes]:
     return [decode(data).body for data in records]
 
 
-# Writing
+# Appending
 
 
-async def test_what_was_put_is_served_as_it_was_put(disk: SimulatedDisk) -> None:
+async def test_a_message_is_read_as_it_was_put(disk: SimulatedDisk) -> None:
     async with running(new_store(disk)) as store:
-        made = draft(b"hello", TAGS="red", KEYS="a b")
+        append = draft(b"hello", TAGS="red", KEYS="a b")
 
-        place, is_durable = await store.put(made)
+        position, is_durable = await store.put(append)
 
-        assert (place.physical_offset, place.queue_offset, is_durable) == (0, 0, True)
-        assert store.reader.get("orders", 0, 0).records == [bytes(made.records)]
+        assert (position.physical_offset, position.queue_offset, is_durable) == (0, 0, True)
+        assert store.reader.get("orders", 0, 0).records == [bytes(append.records)]
 
 
-async def test_what_is_put_in_one_turn_is_written_with_one_write(disk: SimulatedDisk) -> None:
+async def test_messages_put_in_one_loop_iteration_are_written_with_one_write(disk: SimulatedDisk) -> None:
     async with running(new_store(disk, config(message_index_enable=False))) as store:
         await store.put(draft())
         before = disk.counts["write"]
@@ -68,7 +68,7 @@ async def test_what_is_put_in_one_turn_is_written_with_one_write(disk: Simulated
         results = await asyncio.gather(*[store.put(draft(b"%d" % number)) for number in range(25)])
 
         assert disk.counts["write"] - before == 1
-        assert [place.queue_offset for place, _ in results] == list(range(1, 26))
+        assert [position.queue_offset for position, _ in results] == list(range(1, 26))
 
 
 async def test_a_thousand_senders_share_few_syncs(disk: SimulatedDisk) -> None:
@@ -82,24 +82,24 @@ async def test_a_thousand_senders_share_few_syncs(disk: SimulatedDisk) -> None:
         assert disk.counts["sync"] - before == 1
 
 
-async def test_each_queue_counts_its_own(disk: SimulatedDisk) -> None:
+async def test_each_queue_has_its_own_offsets(disk: SimulatedDisk) -> None:
     store = opened(disk)
 
-    places = put(store, draft(), draft(queue_id=1), draft(), batch([b"a", b"b"]), draft(), draft(queue_id=1))
+    positions = put(store, draft(), draft(queue_id=1), draft(), batch([b"a", b"b"]), draft(), draft(queue_id=1))
 
-    assert [place.queue_offset for place in places] == [0, 0, 1, 2, 4, 1]
+    assert [position.queue_offset for position in positions] == [0, 0, 1, 2, 4, 1]
 
 
-async def test_prepared_messages_take_no_offset_of_a_queue(disk: SimulatedDisk) -> None:
+async def test_prepared_messages_take_no_queue_offset(disk: SimulatedDisk) -> None:
     store = opened(disk)
 
-    places = put(store, draft(), draft(sys_flag=sysflag.PREPARED), draft(sys_flag=sysflag.COMMIT))
+    positions = put(store, draft(), draft(sys_flag=sysflag.PREPARED), draft(sys_flag=sysflag.COMMIT))
 
-    assert [place.queue_offset for place in places] == [0, 0, 1]
+    assert [position.queue_offset for position in positions] == [0, 0, 1]
     assert len(all_records(store)) == 2
 
 
-async def test_what_cannot_be_stored_is_refused_and_harms_no_other(disk: SimulatedDisk) -> None:
+async def test_a_message_that_cannot_be_stored_is_refused_without_affecting_others(disk: SimulatedDisk) -> None:
     async with running(new_store(disk)) as store:
         results = await asyncio.gather(
             store.put(draft(b"good")),
@@ -110,12 +110,12 @@ async def test_what_cannot_be_stored_is_refused_and_harms_no_other(disk: Simulat
         )
 
         assert [isinstance(result, NotStorable) for result in results] == [False, True, True, False]
-        with pytest.raises(NotStorable, match="4089 bytes to be stored together, at most 4088 fit"):
+        with pytest.raises(NotStorable, match="an append of 4089 bytes exceeds 4088"):
             await store.put(draft_of_size(4089))
         assert bodies(all_records(store)) == [b"good", b"good"]
 
 
-async def test_on_a_full_disk_senders_are_told_and_sending_resumes(disk: SimulatedDisk) -> None:
+async def test_on_a_full_disk_sends_fail_and_succeed_again_later(disk: SimulatedDisk) -> None:
     async with running(new_store(disk, config(message_index_enable=False))) as store:
         await store.put(draft_of_size(3000))
         disk.fail("allocate", errno.ENOSPC)
@@ -127,14 +127,14 @@ async def test_on_a_full_disk_senders_are_told_and_sending_resumes(disk: Simulat
         assert [isinstance(result, StoreFull) for result in results] == [False, True]
         assert len(all_records(store, "t")) == 2
         disk.heal()
-        place, _ = await store.put(draft_of_size(2000))
-        assert place.queue_offset == 2
+        position, _ = await store.put(draft_of_size(2000))
+        assert position.queue_offset == 2
 
 
-# What may be seen
+# Visibility
 
 
-async def test_under_sync_flush_nothing_above_the_durable_offset_is_shown(disk: SimulatedDisk) -> None:
+async def test_under_sync_flush_messages_are_invisible_until_they_are_durable(disk: SimulatedDisk) -> None:
     store = opened(disk, config(SYNC))
 
     put(store, draft(KEYS="k"))
@@ -146,7 +146,7 @@ async def test_under_sync_flush_nothing_above_the_durable_offset_is_shown(disk: 
     assert len(store.reader.find("orders", b"k")) == 1
 
 
-async def test_what_was_synced_after_its_sender_went_away_is_shown(disk: SimulatedDisk) -> None:
+async def test_a_message_synced_after_its_sender_timed_out_is_visible(disk: SimulatedDisk) -> None:
     store = new_store(disk, config(SYNC, sync_flush_timeout=1))
     await store.open()
 
@@ -157,14 +157,14 @@ async def test_what_was_synced_after_its_sender_went_away_is_shown(disk: Simulat
     assert len(all_records(store)) == 1
 
 
-async def test_who_does_not_want_to_wait_does_not_and_the_message_is_shown_soon(disk: SimulatedDisk) -> None:
-    """The property WAIT; a sync of its own need not come before the next interval, which here is far away."""
+async def test_a_sender_with_wait_false_does_not_wait_and_the_message_is_visible_soon(disk: SimulatedDisk) -> None:
+    """The property WAIT. The append itself must trigger a sync, since the next interval is far away."""
     async with running(new_store(disk, config(SYNC, flush_interval_commit_log=600_000))) as store:
-        waiting = asyncio.create_task(store.arrivals.wait("orders", 0, seconds=20))
-        made = draft()
-        made.is_awaited = False
+        waiting = asyncio.create_task(store.message_waiters.wait("orders", 0, seconds=20))
+        append = draft()
+        append.is_awaited = False
 
-        _, is_stored = await store.put(made)
+        _, is_stored = await store.put(append)
         assert is_stored
         assert all_records(store) == []
 
@@ -172,9 +172,9 @@ async def test_who_does_not_want_to_wait_does_not_and_the_message_is_shown_soon(
         assert len(all_records(store)) == 1
 
 
-async def test_who_waits_for_a_message_is_woken_when_it_can_be_read(disk: SimulatedDisk) -> None:
+async def test_a_waiter_is_woken_when_the_message_can_be_read(disk: SimulatedDisk) -> None:
     async with running(new_store(disk, config(SYNC))) as store:
-        waiting = asyncio.create_task(store.arrivals.wait("orders", 0, seconds=20))
+        waiting = asyncio.create_task(store.message_waiters.wait("orders", 0, seconds=20))
         await asyncio.sleep(0)
 
         await store.put(draft())
@@ -183,7 +183,7 @@ async def test_who_waits_for_a_message_is_woken_when_it_can_be_read(disk: Simula
         assert store.reader.get("orders", 0, 0).status is GetStatus.FOUND
 
 
-async def test_after_a_failed_sync_nothing_is_acknowledged_and_reading_goes_on(disk: SimulatedDisk) -> None:
+async def test_after_a_failed_sync_sends_are_refused_and_reads_continue(disk: SimulatedDisk) -> None:
     async with running(new_store(disk, config(SYNC))) as store:
         await store.put(draft(b"good"))
         disk.fail("sync", errno.EIO, inside="commitlog", count=1)
@@ -199,7 +199,7 @@ async def test_after_a_failed_sync_nothing_is_acknowledged_and_reading_goes_on(d
 # Reading
 
 
-async def test_reading_answers_as_the_original(disk: SimulatedDisk) -> None:
+async def test_reading_has_the_statuses_of_java(disk: SimulatedDisk) -> None:
     store = opened(disk)
     store.queues.find("empty", 0)
     put(store, *[draft(b"%d" % number) for number in range(5)])
@@ -217,7 +217,7 @@ async def test_reading_answers_as_the_original(disk: SimulatedDisk) -> None:
     assert status("orders", 6) == (GetStatus.OFFSET_OVERFLOW_BADLY, 5)
 
 
-async def test_below_the_first_offset_it_is_too_small(disk: SimulatedDisk) -> None:
+async def test_an_offset_below_the_first_is_too_small(disk: SimulatedDisk) -> None:
     store = opened(disk, config(max_filter_message_size=80))
     put(store, *[draft_of_size(1500) for _ in range(10)])
     store.log.delete_before(9000)
@@ -231,7 +231,7 @@ async def test_below_the_first_offset_it_is_too_small(disk: SimulatedDisk) -> No
     assert len(all_records(store, "t")) == 6
 
 
-async def test_a_reader_gets_as_much_as_it_wants_and_one_at_least(disk: SimulatedDisk) -> None:
+async def test_a_read_returns_at_most_the_wanted_amount_and_at_least_one_message(disk: SimulatedDisk) -> None:
     store = opened(disk)
     put(store, *[draft_of_size(1000) for _ in range(6)])
 
@@ -257,7 +257,7 @@ async def test_only_matching_messages_are_read(disk: SimulatedDisk) -> None:
     assert (got.status, got.next_offset, got.records) == (GetStatus.NO_MATCHED_MESSAGE, 10, [])
 
 
-async def test_a_reader_that_matches_nothing_comes_back_after_800_entries(disk: SimulatedDisk) -> None:
+async def test_a_read_without_matches_stops_after_800_entries(disk: SimulatedDisk) -> None:
     store = opened(disk, config(mapped_file_size_commit_log=1024 * 1024, mapped_file_size_consume_queue=20 * 10_000))
     put(store, *[draft() for _ in range(2000)])
 
@@ -289,7 +289,7 @@ async def test_a_store_without_an_index_finds_nothing_by_keys(disk: SimulatedDis
     assert disk.names(ROOT / "index") == []
 
 
-async def test_an_entry_that_points_elsewhere_is_not_served(disk: SimulatedDisk) -> None:
+async def test_an_entry_that_points_to_no_record_is_not_served(disk: SimulatedDisk) -> None:
     store = opened(disk)
     put(store, draft(b"0"), draft(b"1"))
     store.queues.find("orders", 0).append(2, 150, 98, 0)
@@ -299,7 +299,7 @@ async def test_an_entry_that_points_elsewhere_is_not_served(disk: SimulatedDisk)
 
 
 @pytest.mark.parametrize("offset", [-1, 1, 97, 98, 10_000])
-async def test_where_no_record_begins_there_is_none(disk: SimulatedDisk, offset: int) -> None:
+async def test_record_at_returns_none_where_no_record_begins(disk: SimulatedDisk, offset: int) -> None:
     store = opened(disk)
     put(store, draft(b"0"))
 
@@ -322,7 +322,7 @@ async def test_a_log_that_cannot_be_read_is_a_store_error(disk: SimulatedDisk) -
         store.reader.find("orders", b"k")
 
 
-# Life
+# Lifecycle
 
 
 async def test_a_closed_store_accepts_nothing_and_can_be_closed_again(disk: SimulatedDisk) -> None:
@@ -340,17 +340,17 @@ async def test_a_closed_store_accepts_nothing_and_can_be_closed_again(disk: Simu
     assert disk.read(ROOT / "abort") is None
 
 
-async def test_what_was_stored_is_there_after_many_lives(disk: SimulatedDisk) -> None:
-    for life in range(5):
+async def test_messages_survive_many_restarts(disk: SimulatedDisk) -> None:
+    for restart in range(5):
         async with running(new_store(disk)) as store:
-            assert len(all_records(store)) == life * 10
-            await asyncio.gather(*[store.put(draft(b"%d" % life * 50, KEYS="k")) for _ in range(10)])
+            assert len(all_records(store)) == restart * 10
+            await asyncio.gather(*[store.put(draft(b"%d" % restart * 50, KEYS="k")) for _ in range(10)])
         assert disk.open_count == 0
 
     assert len(opened(disk).reader.find("orders", b"k", count_max=100)) == 50
 
 
-async def test_a_store_that_is_running_survives_failing_writes_of_queues(disk: SimulatedDisk) -> None:
+async def test_a_running_store_survives_failing_queue_writes(disk: SimulatedDisk) -> None:
     clock = ManualClock()
     store = new_store(disk, clock=clock)
     async with running(store):
@@ -365,7 +365,7 @@ async def test_a_store_that_is_running_survives_failing_writes_of_queues(disk: S
     assert len(all_records(opened(disk))) == 2
 
 
-async def test_a_store_cancelled_while_it_flushes_closes_cleanly(disk: SimulatedDisk) -> None:
+async def test_a_store_cancelled_during_a_flush_closes_cleanly(disk: SimulatedDisk) -> None:
     for turns in range(12):
         clock = ManualClock()
         store = new_store(disk, clock=clock)
@@ -384,7 +384,7 @@ async def test_a_store_cancelled_while_it_flushes_closes_cleanly(disk: Simulated
     assert len(all_records(opened(disk))) == 12
 
 
-async def test_queues_made_while_others_are_flushed_do_no_harm(disk: SimulatedDisk) -> None:
+async def test_queues_may_be_created_while_others_are_flushed(disk: SimulatedDisk) -> None:
     store = opened(disk)
     put(store, *[draft(queue_id=number) for number in range(10)])
 
@@ -393,7 +393,7 @@ async def test_queues_made_while_others_are_flushed_do_no_harm(disk: SimulatedDi
             put(store, draft(queue_id=number))
             await asyncio.sleep(0)
 
-    await asyncio.gather(store.behind.flush(), put_more())
+    await asyncio.gather(store.flush_behind.flush(), put_more())
     await store.close()
 
     assert len(opened(disk).queues) == 40
@@ -405,16 +405,16 @@ async def test_queues_made_while_others_are_flushed_do_no_harm(disk: SimulatedDi
 async def test_a_store_on_a_real_disk(tmp_path: Path) -> None:
     settings = config(SYNC)
     settings.store_path_root_dir = tmp_path / "new" / "store"
-    for life in range(3):
+    for restart in range(3):
         async with running(Store(settings)) as store:
             await asyncio.gather(*[store.put(draft(b"x" * 500, KEYS="k")) for _ in range(20)])
-            assert len(all_records(store)) == (life + 1) * 20
-            assert len(store.reader.find("orders", b"k", count_max=1000)) == (life + 1) * 20
+            assert len(all_records(store)) == (restart + 1) * 20
+            assert len(store.reader.find("orders", b"k", count_max=1000)) == (restart + 1) * 20
     names = sorted(path.name for path in (tmp_path / "new" / "store").iterdir())
-    assert names == ["checkpoint", "commitlog", "consumequeue", "index", "lock"]
+    assert names == ["checkpoint", "commitlog", "consumequeue", "derived", "index", "lock"]
 
 
-async def test_one_process_at_a_time_has_a_store(tmp_path: Path) -> None:
+async def test_only_one_process_can_open_a_store(tmp_path: Path) -> None:
     settings = config()
     settings.store_path_root_dir = tmp_path
     script = (
@@ -437,7 +437,7 @@ async def test_one_process_at_a_time_has_a_store(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_the_commit_log_may_lie_elsewhere(disk: SimulatedDisk) -> None:
+async def test_the_commit_log_may_be_in_another_directory(disk: SimulatedDisk) -> None:
     elsewhere = Path("/elsewhere/log")
     store = opened(disk, config(store_path_commit_log=elsewhere))
     put(store, draft())

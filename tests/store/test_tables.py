@@ -1,4 +1,4 @@
-"""Tables in JSON files: Java's layout, and never a half of one."""
+"""JSON tables: Java's layout, and atomic replacement."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kerolox.runtime import fastjson
 from kerolox.runtime.files import RealDisk
+from kerolox.runtime.text import fastjson
 from kerolox.store import tables
 from kerolox.store.errors import StoreDamaged
 from kerolox.store.tables import JsonTable, pretty
@@ -25,7 +25,7 @@ DAMAGED = CONFIG / "consumerOffset.json.damaged"
 
 
 class Camel(msgspec.Struct, rename="camel"):
-    """As the broker will declare its tables."""
+    """Base of table types, as in the broker."""
 
 
 class OldVersion(Camel):
@@ -86,11 +86,11 @@ def content(offset: int) -> bytes:
     return pretty(Offsets({"orders@billing": {0: offset}}))
 
 
-# What Java writes
+# Java's layout
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_5_5_wrote_is_written_again_byte_for_byte(name: str) -> None:
+def test_tables_of_5_5_are_written_back_byte_for_byte(name: str) -> None:
     disk = FragileDisk({CONFIG / name: golden("5.5.0", name)})
     file = JsonTable(disk, CONFIG / name, KINDS[name])
 
@@ -101,7 +101,7 @@ def test_what_5_5_wrote_is_written_again_byte_for_byte(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [tables.TOPICS, tables.SUBSCRIPTION_GROUP, tables.CONSUMER_FILTER])
-def test_what_4_9_wrote_is_written_again_byte_for_byte(name: str) -> None:
+def test_tables_of_4_9_are_written_back_byte_for_byte(name: str) -> None:
     disk = FragileDisk({CONFIG / name: golden("4.9.7", name)})
     file = JsonTable(disk, CONFIG / name, OldTopics if name == tables.TOPICS else KINDS[name])
 
@@ -111,7 +111,7 @@ def test_what_4_9_wrote_is_written_again_byte_for_byte(name: str) -> None:
     assert file.encode(value) == golden("4.9.7", name)
 
 
-def test_offsets_of_4_9_which_are_in_one_line_are_read() -> None:
+def test_single_line_offsets_of_4_9_are_read() -> None:
     loaded = table(FragileDisk({PATH: golden("4.9.7", "consumerOffset.json")})).load()
 
     assert loaded is not None
@@ -127,7 +127,7 @@ def test_an_empty_table_of_4_9_is_read() -> None:
     assert loaded == Delays({})
 
 
-def test_a_large_table_is_read_although_its_keys_are_not_standard_json() -> None:
+def test_a_large_table_with_unquoted_keys_is_read() -> None:
     value = Offsets({f"topic-{number}@group": {queue: queue * 7 for queue in range(16)} for number in range(5000)})
     disk = FragileDisk()
     table(disk).persist(value)
@@ -136,7 +136,7 @@ def test_a_large_table_is_read_although_its_keys_are_not_standard_json() -> None
     assert table(disk).load() == value
 
 
-def test_what_looks_like_a_key_inside_of_text_stays_as_it_is() -> None:
+def test_text_that_looks_like_a_key_is_not_quoted() -> None:
     value = Offsets({'{1:2,"3":4, 5 : 6}\\': {-1: 0}})
     disk = FragileDisk()
 
@@ -145,23 +145,30 @@ def test_what_looks_like_a_key_inside_of_text_stays_as_it_is() -> None:
     assert table(disk).load() == value
 
 
-def test_nothing_is_laid_out_for_what_is_empty_or_missing() -> None:
+def test_a_table_may_be_a_mapping_instead_of_a_struct() -> None:
+    disk = FragileDisk()
+    JsonTable(disk, PATH, dict[str, int]).persist({"a": 1})
+
+    assert JsonTable(disk, PATH, dict[str, int]).load() == {"a": 1}
+
+
+def test_empty_members_have_no_line_breaks_and_missing_ones_are_omitted() -> None:
     assert (
         pretty(Offsets({}, group_topic_map={"g": []}))
         == b'{\n\t"groupTopicMap":{\n\t\t"g":[]\n\t},\n\t"offsetTable":{}\n}'
     )
 
 
-# Which file is read
+# File and backup
 
 
-def test_a_table_that_was_never_written_is_none() -> None:
+def test_a_missing_table_is_none() -> None:
     assert table(FragileDisk()).load() is None
     assert table(FragileDisk({PATH: b""})).load() is None
 
 
 @pytest.mark.parametrize("main", [None, b"", b"{", b"[]", b'{"offsetTable":{"a":{0:tru', b"\xff\xfe", b"null"])
-def test_the_backup_is_read_where_the_file_cannot_be(main: bytes | None) -> None:
+def test_the_backup_is_read_if_the_file_is_unreadable(main: bytes | None) -> None:
     files = {BACKUP: content(7)} | ({} if main is None else {PATH: main})
 
     assert table(FragileDisk(files)).load() == Offsets({"orders@billing": {0: 7}})
@@ -169,23 +176,23 @@ def test_the_backup_is_read_where_the_file_cannot_be(main: bytes | None) -> None
 
 @pytest.mark.parametrize("backup", [None, b"", b"{"])
 def test_a_damaged_file_without_a_backup_is_refused(backup: bytes | None) -> None:
-    """Java would begin with an empty table and write over what is there."""
+    """Java would start with an empty table and overwrite the file."""
     files = {PATH: b'{"offsetTable":'} | ({} if backup is None else {BACKUP: backup})
 
     with pytest.raises(StoreDamaged, match=r"neither /store/config/consumerOffset\.json nor its backup"):
         table(FragileDisk(files)).load()
 
 
-def test_a_damaged_backup_is_refused_if_it_is_all_there_is() -> None:
+def test_a_damaged_backup_without_a_file_is_refused() -> None:
     with pytest.raises(StoreDamaged):
         table(FragileDisk({BACKUP: b"{"})).load()
 
 
-# What a crash leaves
+# Crashes
 
 
 @pytest.mark.parametrize("operations", range(9))
-def test_a_stop_after_any_operation_leaves_old_or_new(operations: int) -> None:
+def test_a_stop_after_any_operation_leaves_old_or_new_content(operations: int) -> None:
     disk = FragileDisk({PATH: content(1), BACKUP: content(0)}, operations=operations)
     file = table(disk)
     file.load()
@@ -203,7 +210,7 @@ def test_a_stop_after_any_operation_leaves_old_or_new(operations: int) -> None:
 @pytest.mark.parametrize("operations", range(11))
 @pytest.mark.parametrize("main", [b"", b"{", None], ids=["empty", "damaged", "missing"])
 def test_a_damaged_file_never_becomes_the_backup(main: bytes | None, operations: int) -> None:
-    """Else a stop before the new file has its name would leave nothing that can be read."""
+    """Otherwise a stop before the rename would leave nothing readable."""
     disk = FragileDisk({BACKUP: content(1)} | ({} if main is None else {PATH: main}), operations=operations)
     file = table(disk)
     assert file.load() == decoded(1)
@@ -220,7 +227,7 @@ def test_a_damaged_file_never_becomes_the_backup(main: bytes | None, operations:
             assert left[DAMAGED] == main
 
 
-def test_what_was_persisted_is_durable() -> None:
+def test_persisted_content_is_durable() -> None:
     disk = FragileDisk({PATH: content(1)})
 
     table(disk).persist(decoded(2))
@@ -229,7 +236,7 @@ def test_what_was_persisted_is_durable() -> None:
         assert (left[PATH], left[BACKUP]) == (content(2), content(1))
 
 
-def test_the_same_content_is_not_written_twice() -> None:
+def test_unchanged_content_is_not_written() -> None:
     disk = FragileDisk()
     file = table(disk)
     file.persist(decoded(1))
@@ -240,7 +247,7 @@ def test_the_same_content_is_not_written_twice() -> None:
     assert disk.log == before
 
 
-def test_on_a_real_disk_the_directory_is_made(tmp_path: Path) -> None:
+def test_the_directory_is_created_on_a_real_disk(tmp_path: Path) -> None:
     path = tmp_path / "config" / "consumerOffset.json"
     JsonTable(RealDisk(), path, Offsets).persist(decoded(5))
 

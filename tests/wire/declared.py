@@ -1,4 +1,4 @@
-"""What the NameServer's requests and answers are declared to carry, by request code."""
+"""Body classes of the NameServer's requests and responses, by request code."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def is_compressed(command: Command) -> bool:
 
 
 def decoded_request(command: Command) -> Body | None:
-    """Returns the body of a request, or None where its code declares none."""
+    """Returns the decoded request body, or None if its code has no body."""
     if is_compressed(command):
         return decompress(command.body, command.version)
     kind = request_body(command.code, command.version)

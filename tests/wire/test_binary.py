@@ -23,7 +23,7 @@ def field(key: bytes, value: bytes) -> bytes:
     return struct.pack(">h", len(key)) + key + struct.pack(">i", len(value)) + value
 
 
-def test_every_byte_has_its_place() -> None:
+def test_the_layout_is_that_of_java_byte_by_byte() -> None:
     assert binary.decode(HEADER) == (105, "JAVA", 513, 7, 1, "ok", {"topic": "Title"})
     assert binary.encode(105, "JAVA", 513, 7, 1, "ok", {"topic": "Title"}) == HEADER
 
@@ -43,13 +43,13 @@ def test_fields_keep_their_order() -> None:
     assert list((decoded or {}).items()) == list(fields.items())
 
 
-def test_an_empty_key_or_value_is_null_and_null_is_not_there() -> None:
+def test_fields_with_an_empty_key_or_value_are_dropped() -> None:
     *_, decoded = binary.decode(header(fields=field(b"a", b"") + field(b"", b"b") + field(b"c", b"d")))
 
     assert decoded == {"c": "d"}
 
 
-def test_of_a_key_that_comes_twice_the_last_value_counts() -> None:
+def test_the_last_value_of_a_repeated_key_counts() -> None:
     *_, decoded = binary.decode(header(fields=field(b"a", b"1") + field(b"a", b"2")))
 
     assert decoded == {"a": "2"}
@@ -63,7 +63,7 @@ def test_a_language_travels_as_its_number(language: Language) -> None:
     assert binary.decode(encoded)[1] == language.name
 
 
-def test_a_language_nobody_knows_keeps_its_number() -> None:
+def test_an_unknown_language_keeps_its_number() -> None:
     decoded = binary.decode(header(language=200))
 
     assert decoded[1] == 200
@@ -76,14 +76,14 @@ def test_a_language_without_a_number_travels_as_other(language: str | None) -> N
 
 
 @pytest.mark.parametrize("code", [code for code in RequestCode if code > 0x7FFF])
-def test_a_code_that_is_cut_off_is_known_again(code: RequestCode) -> None:
+def test_a_code_truncated_to_sixteen_bits_is_restored(code: RequestCode) -> None:
     encoded = binary.encode(code, "JAVA", 1, 1, 0, None, None)
 
     assert struct.unpack_from(">h", encoded)[0] == code & 0xFFFF
     assert binary.decode(encoded)[0] == code
 
 
-def test_no_code_of_sixteen_bits_is_taken_for_one_that_was_cut_off() -> None:
+def test_no_sixteen_bit_code_equals_a_truncated_one() -> None:
     short = [code for code in RequestCode if code <= 0x7FFF]
 
     assert [binary.decode(header(code=code))[0] for code in short] == short
@@ -142,7 +142,7 @@ def test_a_field_that_lies_about_its_size_is_refused(section: bytes) -> None:
         binary.decode(header(fields=section))
 
 
-def test_what_follows_the_fields_is_not_read() -> None:
+def test_bytes_after_the_fields_are_ignored() -> None:
     assert binary.decode(HEADER + b"more") == binary.decode(HEADER)
 
 
@@ -163,12 +163,12 @@ def test_names_of_one_letter_are_read_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("value", [b"\xff", b"\xc3"])
-def test_a_value_that_is_no_text_is_refused(value: bytes) -> None:
+def test_a_value_that_is_not_utf8_is_refused(value: bytes) -> None:
     with pytest.raises(UnicodeDecodeError):
         binary.decode(header(fields=field(b"a", value)))
 
 
-def test_an_answer_from_written_fields_is_the_one_that_is_encoded() -> None:
+def test_a_response_from_preencoded_fields_equals_the_encoded_one() -> None:
     fields = {"msgId": "7F00", "queueId": "0"}
 
     written = binary.answer_header(7, 513, binary.encode_fields(fields))

@@ -1,4 +1,4 @@
-"""A command says the same in memory and in either serialization."""
+"""Commands in both serializations."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_a_request_in_json_reads_as_java_writes_it() -> None:
 
 
 @SERIALIZATIONS
-def test_what_is_encoded_is_decoded_the_same(serialization: int) -> None:
+def test_decode_inverts_encode(serialization: int) -> None:
     frame = command.encode(
         serialization,
         code=105,
@@ -68,8 +68,8 @@ def test_a_command_without_fields_remark_and_body_stays_without(serialization: i
     assert read_back.encode() == frame
 
 
-def test_fields_that_are_there_but_empty_are_told_from_none_in_json() -> None:
-    """Java answers some requests with `"extFields":{}`; the binary form cannot say so."""
+def test_json_distinguishes_empty_fields_from_no_fields() -> None:
+    """Java sends `"extFields":{}` in some responses; the binary form cannot express it."""
     frame = command.encode(JSON, code=0, opaque=1, flag=1, ext={})
 
     assert b'"extFields":{}' in frame
@@ -87,13 +87,13 @@ def test_the_flag_is_two_bits(serialization: int, flag: int, is_answer: bool, is
     assert (read_back.is_answer, read_back.is_oneway) == (is_answer, is_oneway)
 
 
-def test_other_bits_of_the_flag_are_nobodys_business() -> None:
+def test_unknown_bits_of_the_flag_are_ignored() -> None:
     assert from_json('{"code":1,"opaque":1,"flag":-4}').is_answer is False
     assert from_json('{"code":1,"opaque":1,"flag":-3}').is_answer is True
 
 
-def test_what_a_sender_leaves_out_has_javas_defaults() -> None:
-    """A request that names no version is taken for the oldest, and gets no strict JSON."""
+def test_absent_members_have_javas_defaults() -> None:
+    """A request without a version counts as the oldest version, and gets no strict JSON."""
     found = from_json('{"code":105,"opaque":1}')
 
     assert (found.flag, found.language, found.version, found.remark, found.ext) == (0, "JAVA", 0, None, None)
@@ -103,7 +103,7 @@ def test_our_own_commands_carry_our_version() -> None:
     assert read(command.encode(JSON, code=105, opaque=1)).version == CURRENT_VERSION
 
 
-def test_null_is_as_good_as_absent() -> None:
+def test_null_members_count_as_absent() -> None:
     found = from_json('{"code":1,"opaque":1,"remark":null,"extFields":null,"language":null}')
 
     assert (found.remark, ext_text(found.ext), found.language) == (None, {}, None)
@@ -129,18 +129,18 @@ def test_a_header_cannot_bring_its_own_body() -> None:
 
 
 @pytest.mark.parametrize("language", [0, 9, 200, "GO", "NODE_JS", "KLINGON", ""])
-def test_a_language_may_be_a_number_or_a_name_nobody_knows(language: int | str) -> None:
+def test_a_language_may_be_a_number_or_an_unknown_name(language: int | str) -> None:
     assert from_json(json.dumps({"code": 1, "opaque": 1, "language": language})).language == language
 
 
 def test_numbers_and_booleans_in_fields_are_text() -> None:
-    """The C++ and JavaScript clients send them bare."""
+    """The C++ and JavaScript clients send them unquoted."""
     found = from_json('{"code":1,"opaque":1,"extFields":{"a":7,"b":true,"c":false,"d":-1.5,"e":"x","f":null,"g":[1]}}')
 
     assert ext_text(found.ext) == {"a": "7", "b": "true", "c": "false", "d": "-1.5", "e": "x", "g": "[1]"}
 
 
-def test_fields_that_are_no_object_are_none() -> None:
+def test_ext_fields_that_are_not_an_object_are_none() -> None:
     assert ext_text(from_json('{"code":1,"opaque":1,"extFields":[1]}').ext) == {}
 
 
@@ -164,13 +164,13 @@ def test_fields_that_are_no_object_are_none() -> None:
     ],
     ids=lambda header: header[:40].decode("latin-1"),
 )
-def test_a_header_that_cannot_be_read_is_a_protocol_error(header: bytes) -> None:
+def test_an_invalid_header_is_a_protocol_error(header: bytes) -> None:
     with pytest.raises(ProtocolError, match="header cannot be read"):
         from_json(header)
 
 
 def test_fields_that_are_not_utf8_are_a_protocol_error_when_they_are_read() -> None:
-    """They are decoded only by who wants them; a command nobody asks for its fields passes."""
+    """Fields are decoded lazily, so a command whose fields are not read passes."""
     found = from_json(b'{"code":1,"opaque":1,"extFields":{"a":"\xff"}}')
 
     with pytest.raises(ProtocolError, match="fields cannot be read"):
@@ -178,13 +178,13 @@ def test_fields_that_are_not_utf8_are_a_protocol_error_when_they_are_read() -> N
 
 
 @pytest.mark.parametrize("serialization", [2, 123, 255])
-def test_a_serialization_nobody_knows_is_a_protocol_error(serialization: int) -> None:
+def test_an_unknown_serialization_is_a_protocol_error(serialization: int) -> None:
     with pytest.raises(ProtocolError, match=f"serialization {serialization}, known are 0"):
         command.decode((serialization, b"{}", b""))
 
 
 @SERIALIZATIONS
-def test_an_answer_is_the_request_turned_round(serialization: int) -> None:
+def test_a_response_has_the_opaque_and_the_response_bit(serialization: int) -> None:
     found = read(command.encode_answer(serialization, 42, 22, "not found", {"value": "v"}, b"body"))
 
     assert (found.opaque, found.code, found.remark, found.flag) == (42, 22, "not found", 1)
@@ -192,14 +192,14 @@ def test_an_answer_is_the_request_turned_round(serialization: int) -> None:
 
 
 @pytest.mark.parametrize("opaque", [0, -1, 2**31 - 1, -(2**31)])
-def test_the_short_way_to_a_plain_answer_gives_the_same_bytes(opaque: int) -> None:
+def test_a_plain_response_equals_the_encoded_command(opaque: int) -> None:
     plain = command.encode_answer(JSON, opaque, 0, None, None, b"body")
 
     assert plain == command.encode(JSON, code=0, opaque=opaque, flag=1, body=b"body")
 
 
 @SERIALIZATIONS
-def test_a_frame_longer_than_a_peer_accepts_is_not_made(serialization: int) -> None:
+def test_encoding_a_frame_over_the_size_limit_fails(serialization: int) -> None:
     empty = command.encode(serialization, code=1, opaque=1)
     room = FRAME_SIZE_MAX - len(empty)
 
@@ -208,7 +208,7 @@ def test_a_frame_longer_than_a_peer_accepts_is_not_made(serialization: int) -> N
         command.encode(serialization, code=1, opaque=1, body=bytes(room + 1))
 
 
-def test_codes_of_more_than_sixteen_bits_are_known_by_what_is_left_of_them() -> None:
+def test_codes_over_sixteen_bits_are_restored_from_the_low_bits() -> None:
     frame = command.encode(BINARY, code=RequestCode.POP_MESSAGE, opaque=1)
 
     assert frame[8:10] == (3442).to_bytes(2, "big")

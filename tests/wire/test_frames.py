@@ -1,4 +1,4 @@
-"""Frames are found wherever the network cuts the stream."""
+"""Framing of a byte stream split at any position."""
 
 import itertools
 import struct
@@ -39,7 +39,7 @@ def test_a_stream_may_be_cut_at_any_two_places() -> None:
         assert reader.broken is None
 
 
-def test_a_frame_is_given_out_with_its_last_byte() -> None:
+def test_a_frame_is_returned_with_its_last_byte() -> None:
     reader = FrameReader()
     frame = framed(0, b"{}", b"body")
 
@@ -47,23 +47,23 @@ def test_a_frame_is_given_out_with_its_last_byte() -> None:
     assert reader.feed(frame[-1:]) == [(0, b"{}", b"body")]
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_feeding_no_bytes_returns_no_frames() -> None:
     assert FrameReader().feed(b"") == []
 
 
-def test_a_frame_holds_bytes_of_its_own() -> None:
-    """The connection reads into a buffer that it uses again."""
+def test_a_frame_does_not_alias_the_read_buffer() -> None:
+    """The connection reuses its read buffer."""
     (frame,) = FrameReader().feed(framed(0, b"{}", b"body"))
 
     assert [type(part) for part in frame[1:]] == [bytes, bytes]
 
 
-def test_the_serialization_is_not_judged_here() -> None:
+def test_the_frame_reader_accepts_any_serialization() -> None:
     assert FrameReader().feed(framed(255, b"h")) == [(255, b"h", b"")]
 
 
 @pytest.mark.parametrize("announced", [9, 1000, FRAME_SIZE_MAX - 4])
-def test_only_what_has_arrived_is_held_whatever_the_prefix_promises(announced: int) -> None:
+def test_memory_is_held_only_for_bytes_that_have_arrived(announced: int) -> None:
     reader = FrameReader()
 
     reader.feed(struct.pack(">II", announced, 0))
@@ -71,7 +71,7 @@ def test_only_what_has_arrived_is_held_whatever_the_prefix_promises(announced: i
     assert reader.partial_size == 8
 
 
-def test_what_was_held_is_let_go_with_the_frame() -> None:
+def test_buffered_bytes_are_released_with_the_frame() -> None:
     reader = FrameReader()
     frame = framed(0, b"{}", bytes(1000))
 
@@ -94,9 +94,7 @@ def test_what_was_held_is_let_go_with_the_frame() -> None:
         (4, 1 << 24 | 1, "header of 1 bytes in a frame with room for 0"),
     ],
 )
-def test_a_lie_about_a_length_breaks_the_stream_but_not_the_frames_before_it(
-    length: int, mark: int, reason: str
-) -> None:
+def test_an_invalid_length_breaks_the_stream_after_the_frames_before_it(length: int, mark: int, reason: str) -> None:
     reader = FrameReader()
 
     frames = reader.feed(STREAM + struct.pack(">II", length, mark) + b"the rest")
@@ -105,7 +103,7 @@ def test_a_lie_about_a_length_breaks_the_stream_but_not_the_frames_before_it(
     assert str(reader.broken) == reason
 
 
-def test_a_lie_is_found_with_the_eighth_byte() -> None:
+def test_an_invalid_header_length_is_found_with_the_eighth_byte() -> None:
     reader = FrameReader()
     prefix = struct.pack(">II", 0xFFFFFFFF, 0)
 
@@ -124,7 +122,7 @@ def test_a_frame_may_be_as_long_as_the_bound_and_no_longer() -> None:
     assert str(reader.broken) == "frame of 21 bytes, at most 20 allowed"
 
 
-def test_a_large_frame_in_many_reads_is_put_together_once() -> None:
+def test_a_large_frame_in_many_reads_is_joined_once() -> None:
     reader = FrameReader()
     body = bytes(range(256)) * 4096
     frame = framed(0, b"{}", body)
@@ -132,3 +130,11 @@ def test_a_large_frame_in_many_reads_is_put_together_once() -> None:
     frames = [out for start in range(0, len(frame), 16384) for out in reader.feed(frame[start : start + 16384])]
 
     assert frames == [(0, b"{}", body)]
+
+
+def test_a_header_over_its_limit_breaks_the_stream_before_it_has_arrived() -> None:
+    reader = FrameReader(header_size_max=10)
+
+    assert reader.feed(framed(0, b"x" * 10, b"body")) == [(0, b"x" * 10, b"body")]
+    assert reader.feed(framed(0, b"x" * 11)[:8]) == []
+    assert str(reader.broken) == "header of 11 bytes exceeds the limit of 10 (frameHeaderBytesMax)"

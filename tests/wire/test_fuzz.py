@@ -1,4 +1,4 @@
-"""Damaged input makes the codec complain, and do nothing else.
+"""Damaged input raises the errors of the codec, and nothing else.
 
 Each case damages a frame that Java wrote and is made from its number alone, so a failure is seen again with
 
@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from kerolox.codes import RequestCode
 from kerolox.errors import AnswerError, ProtocolError
-from kerolox.runtime import fastjson, properties
+from kerolox.runtime.text import fastjson, properties
 from kerolox.wire import command
 from kerolox.wire.bodies.body import Body
 from kerolox.wire.bodies.registration import compress, decompress
@@ -40,7 +40,7 @@ FIRST = int(os.environ.get("KEROLOX_FUZZ_FIRST", "0"))
 CASES = int(os.environ.get("KEROLOX_FUZZ_CASES", "20000"))
 REPORT_EVERY = 100_000
 
-# Of processor time: a case that takes longer was made to hurt.
+# CPU time of one case; a longer one is an attack.
 CASE_SECONDS_MAX = 0.5
 MEMORY_MIB_MAX = 300
 
@@ -50,7 +50,7 @@ Random = random.Random
 
 
 class Seed:
-    """A frame of Java's in its parts, and what its fields and body are declared to be."""
+    """A frame written by Java, split into its parts, with its header and body classes."""
 
     def __init__(self, code: int, is_answer: bool, frame: bytes) -> None:
         ((self.serialization, self.header, self.body),) = FrameReader().feed(frame)
@@ -72,7 +72,7 @@ class Seed:
 
 
 def seeds() -> list[Seed]:
-    """The shortest of each kind of frame, those with a body more often: there is more in them to damage."""
+    """Returns the shortest frame of each kind; those with a body occur more often, since they have more to damage."""
     found: dict[Any, Seed] = {}
     for version in VERSIONS:
         for recording in load(version):
@@ -153,7 +153,7 @@ def insert_token(data: bytearray, chance: Random) -> None:
 
 
 def replace_value(data: bytearray, chance: Random) -> None:
-    """Puts something else where a value of JSON begins."""
+    """Replaces the start of a JSON value."""
     start = data.find(b":", int(chance.random() * (len(data) + 1))) + 1
     stop = min((at for at in (data.find(b",", start), data.find(b"}", start)) if at >= 0), default=len(data))
     data[start:stop] = chance.choice(TOKENS)
@@ -191,7 +191,7 @@ def damaged(data: bytes, chance: Random) -> bytes:
 
 
 def make(number: int, chance: Random) -> tuple[Seed, bytes]:
-    """Returns the case of that number: a stream of bytes, and the seed it came from."""
+    """Returns case `number`: a byte stream and the seed it was made from."""
     chance.seed(number)
     seed = chance.choice(SEEDS)
     header, body = seed.header, seed.body
@@ -208,7 +208,7 @@ def make(number: int, chance: Random) -> tuple[Seed, bytes]:
         serialization = int(chance.random() * 4)
     stream = struct.pack(">II", length, serialization << 24 | len(header) & 0xFFFFFF) + header + body
     if where >= 0.9:
-        # Here the damage may be anywhere, lengths included.
+        # The damage may be anywhere, including the lengths.
         stream = damaged(stream[:8], chance) + stream[8:] if where < 0.95 else damaged(stream, chance)
         if chance.random() < 0.3:
             stream += stream
@@ -216,7 +216,7 @@ def make(number: int, chance: Random) -> tuple[Seed, bytes]:
 
 
 def exercise(seed: Seed, stream: bytes, chance: Random) -> int:
-    """Does with the stream what a server does with it, and what a client does; returns how much of it was accepted."""
+    """Processes the stream like a server and like a client; returns the number of accepted parts."""
     reader = FrameReader()
     at = int(chance.random() * (len(stream) + 1))
     frames = reader.feed(stream[:at])
@@ -262,7 +262,7 @@ def exercise_command(seed: Seed, found: command.Command) -> int:
 
 
 def exercise_written(body: Body) -> None:
-    """What was accepted once is written to others, and must not surprise them."""
+    """An accepted body is sent on to others, so it must encode and decode again."""
     lax, strict = body.encode(), body.encode(strict=True)
     try:
         assert type(body).decode(lax) == type(body).decode(strict)
@@ -270,7 +270,7 @@ def exercise_written(body: Body) -> None:
         raise AssertionError(f"cannot read what it has written: {strict!r}") from error
 
 
-def test_a_damaged_frame_is_refused_or_understood_and_never_more_than_that() -> None:
+def test_a_damaged_frame_is_refused_or_decoded_in_bounded_time() -> None:
     chance = Random()
     accepted = 0
     started = time.monotonic()
@@ -291,7 +291,7 @@ def test_a_damaged_frame_is_refused_or_understood_and_never_more_than_that() -> 
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) // 1024
 
     assert grown < MEMORY_MIB_MAX, f"{grown} MiB more than before"
-    # Damage that nothing survives would test nothing but the first check.
+    # If no damaged frame were accepted, only the first check would be tested.
     assert accepted > CASES / 3 or CASES < 1000
 
 
@@ -302,18 +302,18 @@ def replay(number: int, stream: bytes) -> str:
     )
 
 
-def test_a_case_is_made_from_its_number_alone() -> None:
+def test_a_fuzz_case_depends_only_on_its_number() -> None:
     first = [make(number, Random())[1] for number in range(50)]
 
     assert first == [make(number, Random())[1] for number in range(50)]
     assert len(set(first)) > 45
 
 
-# What is true of every value
+# Properties of all values
 
 steady = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 
-# A lone surrogate is no text: it has no UTF-8.
+# Lone surrogates cannot be encoded as UTF-8.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 numbers = st.integers(-(2**31), 2**31 - 1)
@@ -413,7 +413,7 @@ def test_any_properties_are_read_as_they_were_written(pairs: dict[str, str]) -> 
 
 @steady
 @given(text=st.text(st.sampled_from("ab=: \t\\\n\r#!u0é\f"), max_size=60))
-def test_any_text_is_some_properties(text: str) -> None:
+def test_any_text_parses_as_properties(text: str) -> None:
     once = properties.parse(text)
 
     assert properties.parse(properties.format_lines(once)) == once

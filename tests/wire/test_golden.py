@@ -14,7 +14,7 @@ import pytest
 
 from kerolox.codes import RequestCode, Version
 from kerolox.errors import ProtocolError, SystemFailure
-from kerolox.runtime import fastjson
+from kerolox.runtime.text import fastjson
 from kerolox.wire import command
 from kerolox.wire.bodies.body import Body
 from kerolox.wire.bodies.registration import RegisterBrokerBody, decompress
@@ -27,7 +27,7 @@ from tests.wire.declared import ANSWER_BODIES, REQUESTS, decoded_request, encode
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """A recording, decoded; an answer knows its question."""
+    """A decoded recording; a response refers to its request."""
 
     version: str
     recording: Recording
@@ -36,7 +36,7 @@ class Golden:
 
     @property
     def name(self) -> str:
-        """The case without its serialization."""
+        """The name of the case without the serialization."""
         return self.recording.case.partition("/")[2]
 
     @property
@@ -89,14 +89,14 @@ def test_all_frames_of_a_version_are_found_in_one_stream(version: str) -> None:
     stream = b"".join(frames)
     reader = FrameReader()
 
-    # 8191 bytes end in another place of a frame each time.
+    # Chunks of 8191 bytes split the frames at different positions.
     found = [frame for start in range(0, len(stream), 8191) for frame in reader.feed(stream[start : start + 8191])]
 
     assert [command.decode(frame).encode() for frame in found] == frames
 
 
 def test_the_answer_to_a_binary_request_is_binary_from_4_9_and_json_from_5() -> None:
-    """An exception is answered in JSON by 4.9 too."""
+    """4.9 answers exceptions in JSON as well."""
     for golden in GOLDENS:
         if golden.is_answer and golden.question.serialization == BINARY:
             is_exception = (golden.command.remark or "").startswith(("java.", "org.apache.", "com.alibaba."))
@@ -106,11 +106,11 @@ def test_the_answer_to_a_binary_request_is_binary_from_4_9_and_json_from_5() -> 
 
 # Headers
 
-# Java builds the map of fields by hashing; fields that no header class knows come at places of their own, and from
-# 5.x on they put the others into another order too.
+# Java iterates a hash map of fields: fields outside the header class have arbitrary positions, and from 5.x on they
+# also change the order of the others.
 ORDER_DISTURBED = {"register-compressed", "route-zone", "route-other-zone"}
 
-# The fields that only a controller reads are not declared.
+# Fields that only a controller reads are not declared.
 FIELDS_NOT_KEPT = {
     "heartbeat-for-a-controller": {
         "brokerId",
@@ -122,7 +122,7 @@ FIELDS_NOT_KEPT = {
     },
 }
 
-# A field that must be there is not, or is no number; Java goes on with null and we do not.
+# A required field is missing or not a number: Java continues with null, we refuse.
 HEADER_REFUSED = {
     "put-without-value": "missing required field `value`",
     "put-without-key": "missing required field `key`",
@@ -179,7 +179,7 @@ def framed_again(found: Command, fields: dict[str, str]) -> bytes:
 
 
 @each([golden for golden in GOLDENS if has_fields(golden) and is_refused(golden)])
-def test_a_header_that_lacks_something_is_refused_by_name(golden: Golden) -> None:
+def test_the_error_for_a_missing_field_names_it(golden: Golden) -> None:
     with pytest.raises(SystemFailure) as raised:
         declared(golden).decode(golden.command.ext)
 
@@ -192,23 +192,23 @@ def test_every_code_that_was_recorded_is_declared() -> None:
 
 # Bodies
 
-# Members we always write, as 5.x does, and 4.9 did not have.
+# Members that we and 5.x always write, and 4.9 does not have.
 SINCE_5 = (b',"stateVersion":0', b',"enableActingMaster":false')
-# What 5.x writes and we do not keep: a NameServer has no use for the details.
+# Members of 5.x that a NameServer does not need and we drop.
 NOT_KEPT = b'"topicQueueMappingDetailMap":{},'
 
-# The strict flavour of 4.9 (fastjson 1, BrowserCompatible) escapes what is not ASCII, and slashes; ours is that of 5.x.
+# Strict JSON of 4.9 (fastjson 1, BrowserCompatible) escapes non-ASCII characters and slashes; ours follows 5.x.
 ESCAPED = {("4.9.7", "route-order-not-ascii")}
-# The version inside has no stateVersion in 4.9, and its size stands before it.
+# In 4.9 the embedded DataVersion has no stateVersion, so its size prefix differs too.
 COMPRESSED_WITHOUT_STATE = {("4.9.7", "register-compressed")}
-# Not JSON to begin with, or what only Java answers: a group without a name.
+# Not JSON at all, or a case that only Java accepts: a group without a name.
 BODY_REFUSED = {"register-with-malformed-body", "member-group-without-fields"}
 
 PLAIN_TEXT = {RequestCode.UPDATE_NAMESRV_CONFIG, RequestCode.GET_NAMESRV_CONFIG}
 
 
 def is_strict(golden: Golden) -> bool:
-    """Whether the one who asked gets standard JSON; a route in a zone is encoded anew, and then it is not."""
+    """Whether the requester gets standard JSON; a zone route is encoded again, not strictly."""
     asked = golden.question
     if not golden.is_answer or golden.recording.code != RequestCode.GET_ROUTEINFO_BY_TOPIC:
         return False
@@ -262,13 +262,13 @@ def without_members_of_5(value: Any) -> Any:
 
 
 @each([golden for golden in GOLDENS if has_json(golden) and golden.name in BODY_REFUSED])
-def test_a_body_that_is_none_is_refused(golden: Golden) -> None:
+def test_an_invalid_body_is_refused(golden: Golden) -> None:
     with pytest.raises(ProtocolError):
         decoded(golden)
 
 
-def test_the_dialect_reader_finds_in_a_body_what_the_fast_one_finds() -> None:
-    """Standard JSON never comes to the slow reader by itself; here it does, and both must agree."""
+def test_the_dialect_decoder_agrees_with_the_fast_decoder() -> None:
+    """Standard JSON normally never reaches the slow decoder; here both decode it and must agree."""
     for golden in GOLDENS:
         if has_json(golden) and golden.name not in BODY_REFUSED and not is_compressed(golden.command):
             body = decoded(golden)
@@ -288,7 +288,7 @@ def test_the_flavours_were_recorded_in_all_their_forms() -> None:
     assert flavours == {(version, flavour, flavour) for version, flavour in itertools.product(VERSIONS, (True, False))}
 
 
-def test_a_registration_says_the_same_in_both_serializations() -> None:
+def test_a_registration_is_equal_in_both_serializations() -> None:
     bodies = {
         (golden.version, golden.recording.case): decoded(golden)
         for golden in GOLDENS

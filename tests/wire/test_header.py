@@ -1,4 +1,4 @@
-"""A header is declared once; names, types and what must be there follow from that."""
+"""Header declarations: names, types and required fields."""
 
 import msgspec
 import pytest
@@ -46,14 +46,14 @@ def test_both_serializations_are_read() -> None:
     assert Sample.decode(msgspec.Raw(msgspec.json.encode(TEXT))) == WHOLE
 
 
-def test_what_is_none_is_not_sent_and_what_is_absent_has_its_default() -> None:
+def test_none_is_not_encoded_and_absent_fields_have_defaults() -> None:
     least = Sample(consumer_group="g", queue_id=0)
 
     assert least.ext() == {"consumerGroup": "g", "queueId": "0", "isLast": "false"}
     assert Sample.decode({"consumerGroup": "g", "queueId": "0"}) == least
 
 
-def test_a_request_knows_its_code_and_its_answer() -> None:
+def test_a_request_class_has_its_code_and_response_class() -> None:
     assert (Sample.code, Sample.answer) == (RequestCode.PULL_MESSAGE, Found)
 
 
@@ -64,7 +64,7 @@ def test_numbers_and_booleans_may_come_bare() -> None:
 
 
 def test_text_may_come_as_a_number() -> None:
-    """A topic named 123 is a number to a client that guesses types."""
+    """A client that guesses types sends a topic named 123 as a number."""
     found = Sample.decode(raw('{"consumerGroup":123,"queueId":"7","subscription":true}'))
 
     assert (found.consumer_group, found.queue_id, found.subscription) == ("123", 7, "true")
@@ -124,7 +124,7 @@ def test_an_answer_without_fields_is_empty() -> None:
     assert Empty.decode(None) == Empty() == Empty.decode({"x": "y"})
 
 
-def test_fields_as_text_are_what_the_frame_said() -> None:
+def test_raw_fields_equal_the_text_in_the_frame() -> None:
     assert ext_text(None) == {}
     assert ext_text({"a": "1"}) == {"a": "1"}
     assert ext_text(raw('{"a":1,"b":"2","c":null,"d":{"e":[1.5]}}')) == {"a": "1", "b": "2", "d": '{"e":[1.5]}'}

@@ -1,4 +1,4 @@
-"""The first bytes of a connection tell what it speaks."""
+"""Protocol detection by the first bytes of a connection."""
 
 import socket
 import struct
@@ -32,7 +32,7 @@ def test_a_tls_handshake_begins_with_its_record_type() -> None:
     assert look(b"\x16\x03\x01") == Preamble(Kind.TLS)
 
 
-def test_nothing_can_be_told_of_nothing() -> None:
+def test_no_bytes_leave_the_protocol_undecided() -> None:
     assert look(b"") is None
 
 
@@ -45,7 +45,7 @@ def test_nothing_can_be_told_of_nothing() -> None:
         (b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", None),
     ],
 )
-def test_a_proxy_line_says_whom_it_speaks_for(line: bytes, source: tuple[str, int] | None) -> None:
+def test_a_proxy_v1_line_gives_the_source_address(line: bytes, source: tuple[str, int] | None) -> None:
     assert look(line + b"\x00\x00") == Preamble(Kind.PROXY, len(line), source)
 
 
@@ -63,7 +63,7 @@ def test_a_proxy_line_says_whom_it_speaks_for(line: bytes, source: tuple[str, in
     ],
     ids=["TCP4", "TCP6", "more after the addresses", "health check", "local", "unix", "too short", "too short for 6"],
 )
-def test_a_binary_proxy_header_says_whom_it_speaks_for(header: bytes, source: tuple[str, int] | None) -> None:
+def test_a_proxy_v2_header_gives_the_source_address(header: bytes, source: tuple[str, int] | None) -> None:
     assert look(header + b"\x00\x00") == Preamble(Kind.PROXY, len(header), source)
 
 
@@ -84,28 +84,28 @@ def test_a_header_that_comes_in_pieces_is_waited_for(whole: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"GET / HTTP/1.1\r\n", "an HTTP client that tried 'GET / HTTP/1.1'"),
-        (b"POST /" + b"x" * 200, "an HTTP client that tried 'POST /xxx"),
+        (b"GET / HTTP/1.1\r\n", "HTTP client that sent 'GET / HTTP/1.1'"),
+        (b"POST /" + b"x" * 200, "HTTP client that sent 'POST /xxx"),
         (b"PRI * HTTP/2.0\r\n", "gRPC"),
         (b"SSH-2.0-OpenSSH", "neither a frame nor TLS nor PROXY: begins with b'SSH-2.0-OpenSSH'"),
         (b"\x02", "neither a frame"),
         (b"PROXX", "neither a frame"),
         (b"\r\n\r\n\x00\r\nQUIX", "neither a frame"),
-        (b"PROXY " + b"x" * 101, "a PROXY line without an end"),
-        (b"PROXY\x20\r\n", "a PROXY line that cannot be read"),
-        (b"PROXY TCP4 192.0.2.7\r\n", "a PROXY line that cannot be read"),
-        (b"PROXY UDP4 192.0.2.7 192.0.2.8 1 2\r\n", "a PROXY line that cannot be read"),
-        (b"PROXY TCP4 192.0.2.7.9 192.0.2.8 1 2\r\n", "a PROXY line with a bad address"),
-        (b"PROXY TCP4 2001:db8::7 192.0.2.8 1 2\r\n", "a PROXY line with a bad address"),
-        (b"PROXY TCP4 192.0.2.7 192.0.2.8 x 2\r\n", "a PROXY line with a bad address"),
-        (b"PROXY TCP4 192.0.2.7 192.0.2.8 65536 2\r\n", "a PROXY line with a bad address"),
-        (b"PROXY TCP4 192.0.2.7 192.0.2.8 -1 2\r\n", "a PROXY line with a bad address"),
-        (b"PROXY TCP4 192.0.2\x00.7 192.0.2.8 1 2\r\n", "a PROXY line with a bad address"),
-        (proxy_v2(1, 0x11, IPV4, version=1), "a PROXY header of version 1"),
-        (SIGNATURE + struct.pack(">BBH", 0x21, 0x11, 4097), "a PROXY header of version 2 with 4097 bytes"),
+        (b"PROXY " + b"x" * 101, "PROXY line without an end"),
+        (b"PROXY\x20\r\n", "malformed PROXY line"),
+        (b"PROXY TCP4 192.0.2.7\r\n", "malformed PROXY line"),
+        (b"PROXY UDP4 192.0.2.7 192.0.2.8 1 2\r\n", "malformed PROXY line"),
+        (b"PROXY TCP4 192.0.2.7.9 192.0.2.8 1 2\r\n", "PROXY line with a bad address"),
+        (b"PROXY TCP4 2001:db8::7 192.0.2.8 1 2\r\n", "PROXY line with a bad address"),
+        (b"PROXY TCP4 192.0.2.7 192.0.2.8 x 2\r\n", "PROXY line with a bad address"),
+        (b"PROXY TCP4 192.0.2.7 192.0.2.8 65536 2\r\n", "PROXY line with a bad address"),
+        (b"PROXY TCP4 192.0.2.7 192.0.2.8 -1 2\r\n", "PROXY line with a bad address"),
+        (b"PROXY TCP4 192.0.2\x00.7 192.0.2.8 1 2\r\n", "PROXY line with a bad address"),
+        (proxy_v2(1, 0x11, IPV4, version=1), "PROXY header of version 1"),
+        (SIGNATURE + struct.pack(">BBH", 0x21, 0x11, 4097), "PROXY header of version 2 with 4097 bytes"),
     ],
 )
-def test_what_is_not_for_us_is_refused_by_name(data: bytes, reason: str) -> None:
+def test_other_protocols_are_refused_by_name(data: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError) as raised:
         look(data)
 
@@ -113,7 +113,7 @@ def test_what_is_not_for_us_is_refused_by_name(data: bytes, reason: str) -> None
 
 
 @pytest.mark.parametrize("data", [b"P", b"PR", b"PRI", b"PU", b"G", b"GET /index", b"DELETE", b"\r", b"\r\n\r\n"])
-def test_what_may_still_become_something_is_waited_for(data: bytes) -> None:
+def test_an_undecided_prefix_waits_for_more_bytes(data: bytes) -> None:
     assert look(data) is None
 
 

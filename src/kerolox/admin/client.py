@@ -1,34 +1,30 @@
-"""The admin client: what an operator can do, put together."""
+"""The admin client (DefaultMQAdminExt)."""
 
 from typing import Self, Unpack
 
-from kerolox.admin.access import AccessLists
+from kerolox.admin.auth import AccessLists, Policies, Users
 from kerolox.admin.cluster import Clusters
-from kerolox.admin.configuration import Configuration
+from kerolox.admin.config import Configuration
 from kerolox.admin.connections import Connections
 from kerolox.admin.groups import Groups
-from kerolox.admin.messages import Messages
+from kerolox.admin.messages import Messages, Traces, Tracks
 from kerolox.admin.offsets import Offsets
 from kerolox.admin.queues import Queues
-from kerolox.admin.servers import Servers
 from kerolox.admin.statistics import Statistics
+from kerolox.admin.targets import Servers
 from kerolox.admin.topics import Topics
-from kerolox.admin.traces import Traces
-from kerolox.admin.tracks import Tracks
-from kerolox.admin.users import Policies, Users
 from kerolox.client.options import Options, Shared, options_of
 from kerolox.errors import ConfigurationError
 
 
 class AdminClient:
-    """What `mqadmin` can do, by subject, for brokers and NameServers of 4.9 and 5.x.
+    """The tasks of `mqadmin`, grouped by subject, for brokers and NameServers of 4.9 and 5.x.
 
         async with AdminClient(namesrv_addr="127.0.0.1:9876") as admin:
             await admin.topics.create("orders", write_queues=16, read_queues=16)
             print((await admin.offsets.progress("shop")).lag)
 
-    Names are as brokers know them: those of a namespace begin with it (`namespace%orders`). What several servers
-    were asked for and not all did raises PartlyDone.
+    Names include the namespace (`namespace%orders`). PartlyDone is raised if only some of several servers succeed.
     """
 
     def __init__(
@@ -37,7 +33,7 @@ class AdminClient:
         self.options = options_of(options, **keywords)
         if self.options.namespace:
             raise ConfigurationError(
-                f"namespace {self.options.namespace!r}: an admin client has none, and takes names as brokers know them"
+                f"namespace {self.options.namespace!r}: an admin client has no namespace; give names that include it"
             )
         self._servers = Servers(self.options, timeout_seconds)
         self.configuration = Configuration(self._servers)
@@ -63,9 +59,9 @@ class AdminClient:
         await self.close()
 
     async def start(self) -> None:
-        """Begins; servers are connected to when they are needed."""
+        """Start the client. It connects to servers when they are needed."""
         await self._servers.start()
 
     async def close(self) -> None:
-        """Leaves; a second time does nothing."""
+        """Close the client. Closing twice does nothing."""
         await self._servers.close()

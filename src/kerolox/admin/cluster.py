@@ -1,9 +1,9 @@
-"""The cluster: its brokers, how they are and what they carry, and what keeps their stores clean."""
+"""Clusters: their brokers, broker status, write permissions and cleanup."""
 
 from dataclasses import dataclass
 
-from kerolox.admin.servers import Servers
-from kerolox.client.routes import MASTER_ID
+from kerolox.admin.targets import Servers
+from kerolox.client.session.topic_routes import MASTER_ID
 from kerolox.errors import KeroloxError
 from kerolox.wire.bodies.kv import KVTable
 from kerolox.wire.bodies.offsets import HaRuntimeInfo
@@ -15,7 +15,7 @@ from kerolox.wire.headers import namesrv as n
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """One broker, and what it says of itself; if it did not answer, why."""
+    """A broker and its runtime info; `error` is set if it did not respond."""
 
     cluster: str
     name: str
@@ -35,22 +35,22 @@ class BrokerStatus:
 
     @property
     def in_tps(self) -> float:
-        """Messages written for a second, over the last ten."""
+        """Messages put per second, over the last ten seconds."""
         return _first_number(self.info.get("putTps", ""))
 
     @property
     def out_tps(self) -> float:
-        """Messages handed out for a second, over the last ten."""
+        """Messages delivered per second, over the last ten seconds."""
         return _first_number(self.info.get("getTransferredTps") or self.info.get("getTransferedTps", ""))
 
     @property
     def in_today(self) -> int:
-        """Messages written since midnight."""
+        """Messages put since midnight."""
         return self._count("msgPutTotalTodayNow") - self._count("msgPutTotalTodayMorning")
 
     @property
     def out_today(self) -> int:
-        """Messages handed out since midnight."""
+        """Messages delivered since midnight."""
         return self._count("msgGetTotalTodayNow") - self._count("msgGetTotalTodayMorning")
 
     def _count(self, key: str) -> int:
@@ -62,14 +62,14 @@ class Clusters:
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 
-    # Looking
+    # Queries
 
     async def info(self) -> ClusterInfo:
-        """Returns the brokers and clusters that NameServers list."""
+        """Return the brokers and clusters that NameServers list."""
         return await self._servers.cluster_info()
 
     async def brokers(self) -> list[BrokerStatus]:
-        """Returns all brokers, slaves too, each with what it says of itself. One that does not answer says why."""
+        """Return the status of all brokers, including slaves and those that do not respond."""
         info = await self._servers.cluster_info()
         found = [
             (cluster, name, broker_id, address)
@@ -78,7 +78,7 @@ class Clusters:
             if name in info.broker_addr_table
             for broker_id, address in sorted(info.broker_addr_table[name].broker_addrs.items())
         ]
-        return await self._servers.gathered(found, lambda broker: self._status(*broker))
+        return await self._servers.gather(found, lambda broker: self._status(*broker))
 
     async def _status(self, cluster: str, name: str, broker_id: int, address: str) -> BrokerStatus:
         try:
@@ -87,23 +87,24 @@ class Clusters:
             return BrokerStatus(cluster, name, broker_id, address, {}, error)
 
     async def runtime_info(self, broker: str) -> dict[str, str]:
-        """Returns what a broker says of itself, under Java's keys."""
+        """Return the runtime info of a broker, with Java's keys."""
         return await self._runtime_info(await self._servers.address(broker))
 
     async def _runtime_info(self, address: str) -> dict[str, str]:
         return KVTable.decode((await self._servers.call(address, b.GetBrokerRuntimeInfo())).body).table
 
     async def ha_status(self, broker: str) -> HaRuntimeInfo:
-        """Returns how far the slaves of a broker are behind. Brokers of 5.x only."""
+        """Return the replication status of a broker and its slaves. Needs a 5.x broker."""
         reply = await self._servers.call(await self._servers.address(broker), b.GetBrokerHaStatus())
         return HaRuntimeInfo.decode(reply.body)
 
     # Permissions
 
     async def wipe_write_permission(self, broker_name: str, *, name_server: str | None = None) -> int:
-        """Has all NameServers, or one, tell that nothing is to be sent to a broker; returns of how many topics.
+        """Remove the write permission of a broker's topics in the routes of all NameServers, or one.
 
-        It lasts until the broker next tells them otherwise, which one of 4.9 and later does when its topics change.
+        Returns the number of topics. It lasts until the broker registers its topics again, which brokers since 4.9 do
+        when their topics change.
         """
         request = n.WipeWritePermOfBroker(broker_name=broker_name)
         if name_server is not None:
@@ -112,28 +113,28 @@ class Clusters:
         return max(reply.fields.wipe_topic_count for reply in replies.values())
 
     async def add_write_permission(self, broker_name: str, *, name_server: str | None = None) -> int:
-        """Takes that back; returns of how many topics. NameServers of 4.9 and later."""
+        """Restore the write permission of a broker; return the number of topics. Needs NameServers since 4.9."""
         request = n.AddWritePermOfBroker(broker_name=broker_name)
         if name_server is not None:
             return (await self._servers.call(name_server, request)).fields.add_topic_count
         replies = await self._servers.ask_name_servers(request)
         return max(reply.fields.add_topic_count for reply in replies.values())
 
-    # Cleaning; each returns the names of the brokers that did it
+    # Cleanup; each method returns the names of the brokers
 
     async def clean_expired_queues(self, *, cluster: str | None = None, broker: str | None = None) -> list[str]:
-        """Deletes what is left of queues whose messages are gone."""
-        return await self._order(b.CleanExpiredConsumeQueue(), cluster, broker)
+        """Delete the consume queue files whose messages have expired."""
+        return await self._request_cleanup(b.CleanExpiredConsumeQueue(), cluster, broker)
 
     async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> list[str]:
-        """Deletes the queues of topics that are no more."""
-        return await self._order(b.CleanUnusedTopic(), cluster, broker)
+        """Delete the consume queues of topics that do not exist any more."""
+        return await self._request_cleanup(b.CleanUnusedTopic(), cluster, broker)
 
     async def delete_expired_commit_log(self, *, cluster: str | None = None, broker: str | None = None) -> list[str]:
-        """Deletes files of the log that are older than they are to be kept, without waiting for the hour of it."""
-        return await self._order(b.DeleteExpiredCommitLog(), cluster, broker)
+        """Delete expired commit log files now, instead of at the configured hour (deleteWhen)."""
+        return await self._request_cleanup(b.DeleteExpiredCommitLog(), cluster, broker)
 
-    async def _order(self, request: Request[Empty], cluster: str | None, broker: str | None) -> list[str]:
+    async def _request_cleanup(self, request: Request[Empty], cluster: str | None, broker: str | None) -> list[str]:
         masters = await self._servers.masters(cluster=cluster, broker=broker)
         return list(await self._servers.ask_brokers(masters, request))
 

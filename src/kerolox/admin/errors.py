@@ -1,4 +1,4 @@
-"""What goes wrong on the side of an operator. Answers of servers are AnswerErrors, lost ones RemotingErrors."""
+"""Errors that the admin client raises itself. Error responses are AnswerErrors, missing responses RemotingErrors."""
 
 import re
 from collections.abc import Mapping
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from kerolox.client.errors import ClientError
 from kerolox.errors import KeroloxError, NoPermission
 
-# What nobody may do, or nobody now; and what was wrong with a user or a policy that was to be looked at or changed.
-# Java's brokers say it in the same words.
-_FOR_ALL = re.compile(
+# NO_PERMISSION remarks about something that no user may do, or about an invalid user or policy. Java's brokers use the
+# same texts.
+_FOR_ALL_USERS = re.compile(
     "forbidden|black list|cannot be changed|not allowed|"
     "can not consume by broadcast|group no permission|are not run here|"
     r"^The (user|subject|acl|actions|decision|policy|policies|resource|source ip|auth\w+MetadataProvider)\b|"
@@ -17,32 +17,32 @@ _FOR_ALL = re.compile(
 
 
 class AdminError(ClientError):
-    """The root of what the AdminClient raises on its own account."""
+    """The base class of errors that the AdminClient raises itself."""
 
 
 class UnknownCluster(AdminError):
-    """No NameServer lists this cluster; or none was named where there are several."""
+    """No NameServer lists this cluster, or there are several and none was given."""
 
 
 class UnknownBroker(AdminError):
-    """No NameServer lists this broker, or it has no living master."""
+    """No NameServer lists this broker, or it has no master."""
 
 
 class MessageNotFound(AdminError):
-    """No broker that was asked has this message, any more or at all."""
+    """No broker has this message, or has it any more."""
 
 
 class AccountRefused(AdminError):
-    """A broker of 4.x did not take a change of its access lists."""
+    """A 4.x broker refused a change of its access lists."""
 
 
 class PartlyDone(AdminError):
-    """Of several servers that were asked, some failed. What the others answered is in `done`."""
+    """Some of several servers failed. The results of the others are in `done`."""
 
     def __init__(self, what: str, done: Mapping[str, object], failed: Mapping[str, KeroloxError]) -> None:
         super().__init__(what, done, failed)
         self.what = what
-        # By the name of the broker, or the address of the NameServer.
+        # Keyed by the name of the broker, or the address of the NameServer.
         self.done = done
         self.failed = failed
 
@@ -53,5 +53,5 @@ class PartlyDone(AdminError):
 
 
 def is_about_access(error: NoPermission) -> bool:
-    """Whether other keys might help: most of what a server will not do it does for nobody."""
-    return not _FOR_ALL.search(error.remark or "")
+    """Whether other credentials might help: many NO_PERMISSION responses apply to all users."""
+    return not _FOR_ALL_USERS.search(error.remark or "")

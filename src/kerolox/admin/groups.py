@@ -1,13 +1,13 @@
-"""Consumer groups: made, changed, deleted, listed and looked at."""
+"""Consumer groups: create, change, delete, list and inspect them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from kerolox.admin.servers import Servers
+from kerolox.admin.targets import Servers
 from kerolox.admin.topics import Topics
-from kerolox.client.names import check_group, dlq_topic, retry_topic
+from kerolox.client.resource_names import check_group, dlq_topic, retry_topic
 from kerolox.errors import GroupNotFound
 from kerolox.wire.bodies.clients import MessageRequestMode
 from kerolox.wire.bodies.groups import GroupForbidden, SubscriptionGroupConfig, SubscriptionGroupTable
@@ -21,14 +21,14 @@ class Groups:
         self._servers = servers
         self._topics = topics
 
-    # Changing
+    # Changes
 
     async def create(
         self, group: str | SubscriptionGroupConfig, *, cluster: str | None = None, broker: str | None = None
     ) -> list[str]:
-        """Makes a group on the masters of a cluster, or on one broker, and returns their names.
+        """Create or replace a group on the masters of a cluster, or on one broker; return their names.
 
-        A name alone is a group with the defaults of RocketMQ; one that is there is given these settings.
+        A name stands for a group with RocketMQ's default settings.
         """
         config = SubscriptionGroupConfig(group_name=group) if isinstance(group, str) else group
         check_group(config.group_name)
@@ -51,9 +51,9 @@ class Groups:
         which_broker_when_consume_slowly: int | None = None,
         notify_consumer_ids_changed_enable: bool | None = None,
     ) -> list[str]:
-        """Changes what is given, and leaves the rest as each broker has it; returns the names of the brokers.
+        """Change the given settings and keep the others of each broker; return the names of the brokers.
 
-        Of a cluster, those brokers that have the group; GroupNotFound if none has.
+        In a cluster, only brokers that have the group are changed. Raises GroupNotFound if none has it.
         """
         given = {
             "consume_enable": consume_enable,
@@ -67,7 +67,7 @@ class Groups:
             "notify_consumer_ids_changed_enable": notify_consumer_ids_changed_enable,
         }
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        # Those it has would be taken for changes to them.
+        # Brokers interpret attributes in this request as changes, so the existing ones must not be sent back.
         changes["attributes"] = {}
         masters = await self._servers.masters(cluster=cluster, broker=broker)
         found = await self._configs(group, masters)
@@ -82,9 +82,9 @@ class Groups:
     async def delete(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, has_offsets_cleaned: bool = False
     ) -> None:
-        """Deletes a group from a cluster with its retry topic and its dead letters; or only the group, from one broker.
+        """Delete a group with its retry topic and dead letter queue from a cluster; or only the group from one broker.
 
-        With `has_offsets_cleaned` brokers also forget how far it has come.
+        With `has_offsets_cleaned`, its offsets are deleted too.
         """
         masters = await self._servers.masters(cluster=cluster, broker=broker)
         request = b.DeleteSubscriptionGroup(
@@ -96,7 +96,7 @@ class Groups:
                 await self._topics.delete(topic, cluster=cluster)
 
     async def set_readable(self, group: str, topic: str, *, is_readable: bool, broker: str) -> bool:
-        """Lets a group read a topic on a broker, or not; returns whether it now may. Brokers of 5.x only."""
+        """Allow or forbid a group to read a topic on a broker; return whether it may. Needs a 5.x broker."""
         request = b.UpdateAndGetGroupForbidden(group=group, topic=topic, readable=is_readable)
         reply = await self._servers.call(await self._servers.address(broker), request)
         return GroupForbidden.decode(reply.body).readable
@@ -111,9 +111,9 @@ class Groups:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> list[str]:
-        """Has a group's consumers of 5.x pop from a topic or pull, and returns the brokers that were told.
+        """Make the 5.x consumers of a group pop or pull a topic; return the names of the brokers.
 
-        `shared_queues` is how many clients may pop from one queue; 0 is all.
+        `shared_queues` is the number of clients that may pop from one queue; 0 means all.
         """
         mode = MessageRequestMode(
             consumer_group=group, topic=topic, mode="POP" if is_popping else "PULL", pop_share_queue_num=shared_queues
@@ -121,10 +121,10 @@ class Groups:
         masters = await self._servers.masters(cluster=cluster, broker=broker)
         return list(await self._servers.ask_brokers(masters, SetMessageRequestMode(), mode.encode()))
 
-    # Looking
+    # Queries
 
     async def names(self, *, cluster: str | None = None, broker: str | None = None) -> list[str]:
-        """Returns the groups that brokers know, the system's own included; of all clusters if none is given."""
+        """Return the names of all groups, including system groups; by default of all clusters."""
         if cluster is None and broker is None:
             masters = await self._servers.all_masters()
         else:
@@ -133,26 +133,26 @@ class Groups:
         return sorted({name for table in tables.values() for name in table})
 
     async def configs(self, group: str) -> dict[str, SubscriptionGroupConfig]:
-        """Returns the settings of a group by broker; GroupNotFound if none has it."""
+        """Return broker → settings of a group; raise GroupNotFound if no broker has it."""
         return await self._configs(group, await self._servers.all_masters())
 
     async def all_configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
-        """Returns the settings of all groups that a broker has, by group."""
+        """Return group → settings of all groups of a broker."""
         return await self._table(await self._servers.address(broker))
 
     async def table(self, broker: str) -> SubscriptionGroupTable:
-        """Returns the same with the version of the table."""
+        """Return the settings of all groups of a broker, with the version of the table."""
         return await self._whole_table(await self._servers.address(broker))
 
     async def topics(self, group: str) -> list[str]:
-        """Returns the topics that a group has offsets for. Brokers of 5.x only."""
+        """Return the topics that a group has offsets for. Needs 5.x brokers."""
         brokers = await self._servers.brokers_of_group(group)
         replies = await self._servers.ask_brokers(brokers, b.QueryTopicsByConsumer(group=group))
         return sorted({topic for reply in replies.values() for topic in TopicList.decode(reply.body).topic_list})
 
     async def _configs(self, group: str, brokers: Mapping[str, str]) -> dict[str, SubscriptionGroupConfig]:
         async def ask(address: str) -> SubscriptionGroupConfig | None:
-            # To ask for one group makes it, on brokers that make groups on their own.
+            # Querying a single group would create it on brokers with autoCreateSubscriptionGroup.
             return (await self._table(address)).get(group)
 
         found = await self._servers.each("GET_ALL_SUBSCRIPTIONGROUP_CONFIG", brokers, ask)

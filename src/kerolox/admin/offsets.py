@@ -1,14 +1,14 @@
-"""Offsets: how far groups have come, and where they are told to go on."""
+"""Offsets of consumer groups: progress, commits and resets."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from kerolox.admin.connections import Connections
-from kerolox.admin.moments import Moment, to_millis
-from kerolox.admin.progress import GroupSummary, Progress, QueueProgress, Rollback
-from kerolox.admin.queues import Queues
-from kerolox.admin.servers import Servers
-from kerolox.client.calls import LANGUAGE
-from kerolox.client.names import RETRY_PREFIX
+from kerolox.admin.queues import Queues, Timestamp, to_millis
+from kerolox.admin.targets import Servers
+from kerolox.client.resource_names import RETRY_PREFIX
+from kerolox.client.session.requests import LANGUAGE
 from kerolox.codes import Version
 from kerolox.errors import ConsumerNotOnline, KeroloxError, QueryNotFound
 from kerolox.wire.bodies.offsets import (
@@ -25,8 +25,87 @@ from kerolox.wire.headers import broker as b
 from kerolox.wire.headers import offsets as o
 from kerolox.wire.headers.namesrv import GetAllTopicListFromNameserver
 
-# In the place of a time: the end of each queue.
+# A timestamp that stands for the end of each queue.
 END = -1
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    """The offsets of a group in one queue."""
+
+    # The max offset of the queue, and the next offset of the group.
+    broker_offset: int
+    consumer_offset: int
+    # The next offset to deliver; None for brokers before 5.0.
+    pull_offset: int | None
+    # The store timestamp of the last consumed message; 0 if there is none.
+    last_millis: int
+    # The client that reads the queue, if requested.
+    client_id: str | None = None
+
+    @property
+    def lag(self) -> int:
+        return self.broker_offset - self.consumer_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a group in all its queues."""
+
+    group: str
+    queues: Mapping[MessageQueue, QueueProgress]
+    # Messages consumed per second.
+    consume_tps: float
+
+    @property
+    def lag(self) -> int:
+        """Number of messages that the group has not consumed."""
+        return sum(queue.lag for queue in self.queues.values())
+
+    @property
+    def by_topic(self) -> dict[str, int]:
+        """Topic → lag."""
+        return self._lags({queue: queue.topic for queue in self.queues})
+
+    @property
+    def by_client(self) -> dict[str | None, int]:
+        """Client id → lag; None is the key for queues without a client."""
+        return self._lags({queue: progress.client_id for queue, progress in self.queues.items()})
+
+    def _lags(self, keys: Mapping[MessageQueue, K]) -> dict[K, int]:
+        lags: dict[K, int] = {}
+        for queue, key in keys.items():
+            lags[key] = lags.get(key, 0) + self.queues[queue].lag
+        return lags
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """The result of a reset of one queue to a timestamp."""
+
+    queue: MessageQueue
+    broker_offset: int
+    # The offset before, the offset of the timestamp, and the offset now.
+    consumer_offset: int
+    moment_offset: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """The state of a group. `consume_type` and `message_model` are None if it is not online."""
+
+    group: str
+    # Number of clients online.
+    client_count: int = 0
+    consume_type: str | None = None
+    message_model: str | None = None
+    consume_tps: float = 0.0
+    lag: int | None = None
+    # Why a query failed.
+    error: KeroloxError | None = None
 
 
 class Offsets:
@@ -35,13 +114,13 @@ class Offsets:
         self._queues = queues
         self._connections = connections
 
-    # How far groups are
+    # Progress
 
     async def progress(self, group: str, topic: str | None = None, *, has_clients: bool = False) -> Progress:
-        """Returns how far a group has come, in all topics it has offsets for or in one.
+        """Return the progress of a group, in all topics with offsets or in one.
 
-        With `has_clients` each of its clients is asked which queues it has. A group that has never committed an offset
-        has no queues here.
+        With `has_clients`, each client of the group is queried for its queues. A group without a committed offset has
+        no queues in the result.
         """
         servers = self._servers
         brokers = await (servers.brokers_of_group(group) if topic is None else servers.brokers_of(topic))
@@ -68,11 +147,11 @@ class Offsets:
         return {queue: client_id for client_id, info in infos.items() for queue in info.mq_table}
 
     async def summaries(self) -> list[GroupSummary]:
-        """Returns in a line for each group that was ever online how it is; the most behind come first."""
+        """Return a summary of each group that was ever online, sorted by lag, the largest first."""
         reply = await self._servers.ask_name_server(GetAllTopicListFromNameserver())
         topics = TopicList.decode(reply.body).topic_list
         groups = sorted(topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX))
-        found = await self._servers.gathered(groups, self._summary)
+        found = await self._servers.gather(groups, self._summary)
         return sorted(found, key=lambda summary: summary.lag or 0, reverse=True)
 
     async def _summary(self, group: str) -> GroupSummary:
@@ -92,13 +171,13 @@ class Offsets:
         return replace(summary, consume_tps=progress.consume_tps, lag=progress.lag)
 
     async def broker_progress(self, broker: str, *, only_ordered: bool = False) -> BrokerConsumeStats:
-        """Returns how far all groups have come on one broker."""
+        """Return the progress of all groups on one broker."""
         address = await self._servers.address(broker)
         reply = await self._servers.call(address, b.GetBrokerConsumeStats(is_order=only_ordered))
         return BrokerConsumeStats.decode(reply.body)
 
     async def time_spans(self, group: str, topic: str) -> list[ConsumeTimeSpan]:
-        """Returns for each queue from when to when its messages are, and up to when the group has consumed them."""
+        """Return for each queue the timestamps of its first, last and last consumed message."""
         brokers = await self._servers.brokers_of(topic)
         replies = await self._servers.ask_brokers(brokers, b.QueryConsumeTimeSpan(topic=topic, group=group))
         spans = [
@@ -107,9 +186,9 @@ class Offsets:
         return sorted(spans, key=lambda span: span.message_queue)
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
-        """Returns the offset that a group will consume next; None if it has none.
+        """Return the committed offset of a group; None if it has none.
 
-        Brokers before 5.0 say 0 to a group without one, if the queue's first message is there and young.
+        Brokers before 5.0 return 0 for a group without one, if the queue's first message is still in memory.
         """
         request = o.QueryConsumerOffset(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
@@ -120,10 +199,10 @@ class Offsets:
             return None
         return reply.fields.offset
 
-    # Where they go on
+    # Changes
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Sets what a group will consume next, for when it comes online: who is online goes on as before."""
+        """Set the committed offset of a group. Clients that are online ignore it and may overwrite it."""
         await self._commit(await self._servers.address(queue.broker_name), group, queue, offset)
 
     async def _commit(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
@@ -132,7 +211,7 @@ class Offsets:
         )
         reply = await self._servers.call(address, request)
         if reply.remark is not None:
-            # A broker of 5.x that has yet to tell the group of a reset takes no offset meanwhile, but another reset.
+            # A 5.x broker with a pending reset of the group ignores commits (SUCCESS with a remark), but not resets.
             await self._reset_one(address, group, queue, offset)
 
     async def _reset_one(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
@@ -145,17 +224,17 @@ class Offsets:
         self,
         group: str,
         topic: str,
-        moment: Moment,
+        moment: Timestamp,
         *,
         is_forced: bool = True,
         is_online: bool | None = None,
         is_cpp: bool = False,
     ) -> dict[MessageQueue, int]:
-        """Has a group go on with the first message stored at a time or later; returns the offsets by queue.
+        """Reset a group to the first message stored at a timestamp or later; return queue → offset.
 
-        Its clients are told through the brokers (`is_online`), or the offsets are set while it is away (False). If
-        nothing is said, the second is done where a broker says that nobody is online. Unless it `is_forced`, nobody
-        goes forward. Clients in C++ are told in a form of their own, if it is said that they are (`is_cpp`).
+        `is_online=True` resets through the connected clients, False sets the committed offsets; by default the latter
+        is done where a broker reports that no client is online. Unless `is_forced`, offsets are only moved back.
+        `is_cpp` makes brokers use the request format of C++ clients.
         """
         return await self._reset(
             group,
@@ -166,10 +245,10 @@ class Offsets:
             language="CPP" if is_cpp else LANGUAGE,
         )
 
-    async def roll_back(self, group: str, topic: str, moment: Moment, *, is_forced: bool = True) -> list[Rollback]:
-        """Sets the offsets of a group that is away to a time, and returns by queue what they were and are.
+    async def roll_back(self, group: str, topic: str, moment: Timestamp, *, is_forced: bool = True) -> list[Rollback]:
+        """Set the committed offsets of an offline group to a timestamp; return the old and new offsets.
 
-        Of the queues it has offsets for, or if it has none, of all. -1 is the end of each queue.
+        Applies to the queues with offsets or, if there are none, to all. -1 is the end of each queue.
         """
         brokers = await self._servers.brokers_of(topic)
         targets = {name: (name, address) for name, address in brokers.items()}
@@ -181,7 +260,7 @@ class Offsets:
         return [rollback for rollbacks in found.values() for rollback in rollbacks]
 
     async def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """Has a group go on at the end of each queue; returns the offsets by queue."""
+        """Reset a group to the end of each queue; return queue → offset."""
         return await self._reset(group, topic, END, is_forced=True, is_online=None, language=LANGUAGE)
 
     async def _reset(
@@ -227,7 +306,7 @@ class Offsets:
             await self._commit(address, group, queue, offset)
             return offset
 
-        offsets = await self._servers.gathered(queues, one)
+        offsets = await self._servers.gather(queues, one)
         return dict(zip(queues, offsets, strict=True))
 
     async def _roll_back(
@@ -237,8 +316,8 @@ class Offsets:
         before = {queue: (it.broker_offset, it.consumer_offset) for queue, it in known.items()}
         if not before:
             queues = [queue for queue in (await self._servers.route(topic)).read_queues if queue.broker_name == name]
-            ends = await self._servers.gathered(queues, lambda queue: self._queues.max_at(address, queue))
-            starts = await self._servers.gathered(queues, lambda queue: self._queues.min_at(address, queue))
+            ends = await self._servers.gather(queues, lambda queue: self._queues.max_at(address, queue))
+            starts = await self._servers.gather(queues, lambda queue: self._queues.min_at(address, queue))
             before = dict(zip(queues, zip(ends, starts, strict=True), strict=True))
 
         async def one(queue: MessageQueue) -> Rollback:
@@ -249,7 +328,7 @@ class Offsets:
             await self._commit(address, group, queue, found)
             return Rollback(queue, broker_offset, consumer_offset, found, found)
 
-        return await self._servers.gathered(sorted(before), one)
+        return await self._servers.gather(sorted(before), one)
 
     async def _known(self, address: str, group: str, topic: str) -> dict[MessageQueue, OffsetWrapper]:
         request = b.GetConsumeStats(consumer_group=group, topic=topic)
@@ -261,14 +340,14 @@ class Offsets:
         return await self._queues.search_at(address, queue, millis)
 
     async def reset_queue(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Has a group go on at an offset of one queue.
+        """Reset a group to an offset of one queue.
 
-        Brokers of 5.x tell the clients; on older ones, and where nobody is online, it counts when a client next
-        begins with the queue.
+        5.x brokers notify the clients. On older ones, or without clients, it applies when a client next starts to read
+        the queue.
         """
         address = await self._servers.address(queue.broker_name)
         await self._commit(address, group, queue, offset)
-        # An older broker would not see the queue, and set all of them.
+        # An older broker would ignore the queue id and reset all queues.
         if await self._servers.version(address) >= Version.V5_0_0:
             try:
                 await self._reset_one(address, group, queue, offset)
@@ -276,7 +355,7 @@ class Offsets:
                 return
 
     async def clone(self, source_group: str, target_group: str, topic: str | None = None) -> None:
-        """Has a group go on where another is, in one topic or in all it has offsets for."""
+        """Copy the offsets of a group to another, in one topic or in all with offsets."""
         brokers = await (
             self._servers.brokers_of_group(source_group) if topic is None else self._servers.brokers_of(topic)
         )

@@ -1,11 +1,16 @@
-"""Queues: where they begin and end, and what lies in them by entry."""
+"""Offsets of queues, and the entries of consume queues."""
 
-from kerolox.admin.moments import Moment, to_millis
-from kerolox.admin.servers import Servers
+from datetime import datetime
+from typing import TypeAlias
+
+from kerolox.admin.targets import Servers
 from kerolox.wire.bodies.offsets import ConsumeQueueData
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.headers import broker as b
 from kerolox.wire.headers import offsets as o
+
+# Milliseconds since 1970, or a datetime; a naive one is in local time.
+Timestamp: TypeAlias = datetime | int
 
 
 class Queues:
@@ -13,24 +18,24 @@ class Queues:
         self._servers = servers
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """Returns the offset of the first message that is still there."""
+        """Return the offset of the first message that is still stored."""
         return await self.min_at(await self._servers.address(queue.broker_name), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """Returns the offset that the next message will have."""
+        """Return the offset of the next message to be stored."""
         return await self.max_at(await self._servers.address(queue.broker_name), queue)
 
-    async def search(self, queue: MessageQueue, moment: Moment, *, is_upper: bool = False) -> int:
-        """Returns the offset of the first message stored at a time or later; if none was, that of the next.
+    async def search(self, queue: MessageQueue, moment: Timestamp, *, is_upper: bool = False) -> int:
+        """Return the offset of the first message stored at a timestamp or later; the max offset if there is none.
 
-        Brokers of 4.x then give that of the last one. With `is_upper` it is the last one stored at that time or
-        before, which they do not know.
+        4.x brokers return the offset of the last message in that case. With `is_upper`, return the last message stored
+        at that time or before, which 4.x brokers do not support.
         """
         address = await self._servers.address(queue.broker_name)
         return await self.search_at(address, queue, to_millis(moment), is_upper=is_upper)
 
     async def earliest_millis(self, queue: MessageQueue) -> int | None:
-        """Returns when the first message that is still there was stored; None if there is none."""
+        """Return the store timestamp of the first message that is still stored; None if there is none."""
         request = o.GetEarliestMsgStoretime(topic=queue.topic, queue_id=queue.queue_id)
         reply = await self._servers.call(await self._servers.address(queue.broker_name), request)
         return None if reply.fields.timestamp < 0 else reply.fields.timestamp
@@ -38,7 +43,7 @@ class Queues:
     async def entries(
         self, queue: MessageQueue, offset: int, count: int = 10, *, group: str | None = None
     ) -> ConsumeQueueData | None:
-        """Returns entries of a queue as they lie on the disk, and what a group subscribes to if one is given.
+        """Return consume queue entries as stored on disk, with the subscription of `group` if given.
 
         None if the queue has nothing at this offset.
         """
@@ -48,7 +53,7 @@ class Queues:
         reply = await self._servers.call(await self._servers.address(queue.broker_name), request)
         return ConsumeQueueData.decode(reply.body) if reply.body else None
 
-    # Of a broker whose address is known
+    # By the address of the broker
 
     async def min_at(self, address: str, queue: MessageQueue) -> int:
         reply = await self._servers.call(address, o.GetMinOffset(topic=queue.topic, queue_id=queue.queue_id))
@@ -66,3 +71,7 @@ class Queues:
             boundary_type="UPPER" if is_upper else None,
         )
         return (await self._servers.call(address, request)).fields.offset or 0
+
+
+def to_millis(timestamp: Timestamp) -> int:
+    return int(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp

@@ -1,31 +1,31 @@
-"""What brokers count: messages in and out, by topic and by group."""
+"""Statistics of brokers: messages in and out, by topic and group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kerolox.admin.offsets import Offsets
-from kerolox.admin.servers import Servers
+from kerolox.admin.targets import Servers
 from kerolox.admin.topics import Topics
-from kerolox.client.names import DLQ_PREFIX, RETRY_PREFIX
+from kerolox.client.resource_names import DLQ_PREFIX, RETRY_PREFIX
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, KeroloxError, TopicNotFound
 from kerolox.wire.bodies.offsets import BrokerStatsData
 from kerolox.wire.headers.broker import ViewBrokerStatsData
 
-# What is counted, under Java's names; the key is a topic, or `topic@group`.
+# Java's names of statistics; their keys are a topic, or `topic@group`.
 TOPIC_PUT_NUMS = "TOPIC_PUT_NUMS"
 GROUP_GET_NUMS = "GROUP_GET_NUMS"
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Messages of a topic, and of one group that consumes it; `group` is None if none does."""
+    """Messages of a topic and of one group that consumes it; `group` is None if there is no group."""
 
     topic: str
     group: str | None
-    # How many messages wait for the group; None if that could not be found out.
+    # None if it could not be queried.
     lag: int | None
-    # For a second, over the last minute.
+    # Per second, over the last minute.
     in_tps: float
     out_tps: float
     in_day: int
@@ -39,25 +39,25 @@ class Statistics:
         self._offsets = offsets
 
     async def of_broker(self, broker: str, name: str, key: str) -> BrokerStatsData | None:
-        """Returns what a broker has counted under a name and key of Java's; None if it has nothing there."""
-        return await self._of(await self._servers.address(broker), name, key)
+        """Return a statistic of a broker by Java's name and key; None if the broker has no such statistic."""
+        return await self._query(await self._servers.address(broker), name, key)
 
     async def all(self, *, topic: str | None = None) -> list[Traffic]:
-        """Returns the traffic of all topics but those of retries and dead letters, or of one; by topic and group."""
+        """Return the traffic of one topic, or of all topics but retry and dead letter topics, by topic and group."""
         names = [topic] if topic is not None else await self._topics.names()
-        wanted = [name for name in names if not name.startswith((RETRY_PREFIX, DLQ_PREFIX))]
-        found = await self._servers.gathered(wanted, self._of_topic_if_any)
+        selected = [name for name in names if not name.startswith((RETRY_PREFIX, DLQ_PREFIX))]
+        found = await self._servers.gather(selected, self._of_topic_if_any)
         return [line for lines in found for line in lines]
 
     async def _of_topic_if_any(self, topic: str) -> list[Traffic]:
         try:
             return await self.of_topic(topic)
         except TopicNotFound:
-            # It was deleted meanwhile, or is a name that NameServers list without queues.
+            # It has just been deleted, or is a name that NameServers list without queues.
             return []
 
     async def of_topic(self, topic: str) -> list[Traffic]:
-        """Returns the traffic of a topic, a line for each group that consumes it."""
+        """Return the traffic of a topic, one entry for each group that consumes it."""
         brokers = await self._servers.brokers_of(topic)
         in_tps, in_day = await self._sum(brokers, TOPIC_PUT_NUMS, topic)
         lines: list[Traffic] = []
@@ -73,11 +73,11 @@ class Statistics:
             return None
 
     async def _sum(self, brokers: Mapping[str, str], name: str, key: str) -> tuple[float, int]:
-        found = await self._servers.each(name, brokers, lambda address: self._of(address, name, key))
+        found = await self._servers.each(name, brokers, lambda address: self._query(address, name, key))
         known = [data for data in found.values() if data is not None]
         return sum(data.stats_minute.tps for data in known), sum(_day(data) for data in known)
 
-    async def _of(self, address: str, name: str, key: str) -> BrokerStatsData | None:
+    async def _query(self, address: str, name: str, key: str) -> BrokerStatsData | None:
         try:
             reply = await self._servers.call(address, ViewBrokerStatsData(stats_name=name, stats_key=key))
         except AnswerError as error:
@@ -88,5 +88,5 @@ class Statistics:
 
 
 def _day(data: BrokerStatsData) -> int:
-    """Returns the largest span that has been counted so far: a broker that has just started has no day yet."""
+    """Return the count of the longest period available: a broker that has just started has no day yet."""
     return data.stats_day.sum or data.stats_hour.sum or data.stats_minute.sum

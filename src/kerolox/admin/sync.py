@@ -1,4 +1,4 @@
-"""What operators do, for code without an event loop, with the same names as in `kerolox.admin`.
+"""The blocking admin client, for code without an event loop, with the same names as in `kerolox.admin`.
 
 with AdminClient(namesrv_addr="127.0.0.1:9876") as admin:
     admin.topics.create("orders")
@@ -22,21 +22,21 @@ from kerolox.admin import (
     UnknownBroker,
     UnknownCluster,
 )
-from kerolox.admin.access import AccessLists as AsyncAccessLists
+from kerolox.admin.auth import AccessLists as AsyncAccessLists
+from kerolox.admin.auth import Policies as AsyncPolicies
+from kerolox.admin.auth import Users as AsyncUsers
 from kerolox.admin.cluster import Clusters as AsyncClusters
-from kerolox.admin.configuration import Configuration as AsyncConfiguration
+from kerolox.admin.config import Configuration as AsyncConfiguration
 from kerolox.admin.connections import Connections as AsyncConnections
 from kerolox.admin.groups import Groups as AsyncGroups
 from kerolox.admin.messages import Messages as AsyncMessages
+from kerolox.admin.messages import Traces as AsyncTraces
+from kerolox.admin.messages import Tracks as AsyncTracks
 from kerolox.admin.offsets import Offsets as AsyncOffsets
 from kerolox.admin.queues import Queues as AsyncQueues
 from kerolox.admin.statistics import Statistics as AsyncStatistics
 from kerolox.admin.topics import Topics as AsyncTopics
-from kerolox.admin.traces import Traces as AsyncTraces
-from kerolox.admin.tracks import Tracks as AsyncTracks
-from kerolox.admin.users import Policies as AsyncPolicies
-from kerolox.admin.users import Users as AsyncUsers
-from kerolox.client.blocking import Blocking, Client, blocks, iterates
+from kerolox.client.blocking.facade import Blocking, Client, blocks, iterates
 from kerolox.client.options import Options, Shared
 
 __all__ = [
@@ -58,14 +58,13 @@ __all__ = [
 
 
 class AdminClient(Client[aio.AdminClient]):
-    """What `mqadmin` can do, by subject, for brokers and NameServers of 4.9 and 5.x.
+    """The tasks of `mqadmin`, grouped by subject, for brokers and NameServers of 4.9 and 5.x.
 
         with AdminClient(namesrv_addr="127.0.0.1:9876") as admin:
             admin.topics.create("orders", write_queues=16, read_queues=16)
             print(admin.offsets.progress("shop").lag)
 
-    Names are as brokers know them: those of a namespace begin with it (`namespace%orders`). What several servers
-    were asked for and not all did raises PartlyDone.
+    Names include the namespace (`namespace%orders`). PartlyDone is raised if only some of several servers succeed.
     """
 
     def __init__(
@@ -184,6 +183,7 @@ class Messages(Blocking[AsyncMessages]):
     by_id = blocks(AsyncMessages.by_id)
     by_unique_key = blocks(AsyncMessages.by_unique_key)
     by_key = blocks(AsyncMessages.by_key)
+    by_tag = blocks(AsyncMessages.by_tag)
     at = blocks(AsyncMessages.at)
     pull = blocks(AsyncMessages.pull)
     read = iterates(AsyncMessages.read)

@@ -1,11 +1,11 @@
-"""Topics: made, changed, deleted, listed and looked at."""
+"""Topics: create, change, delete, list and inspect them."""
 
 from collections.abc import Mapping
 
-from kerolox.admin.configuration import ORDER_NAMESPACE, Configuration
-from kerolox.admin.servers import Servers
-from kerolox.client.names import check_topic
-from kerolox.client.routes import TopicRoute
+from kerolox.admin.config import ORDER_NAMESPACE, Configuration
+from kerolox.admin.targets import Servers
+from kerolox.client.resource_names import check_topic
+from kerolox.client.session.topic_routes import TopicRoute
 from kerolox.errors import RequestCodeNotSupported, TopicNotFound
 from kerolox.wire.bodies.groups import GroupList
 from kerolox.wire.bodies.offsets import TopicOffset, TopicStatsTable
@@ -23,7 +23,7 @@ class Topics:
         self._servers = servers
         self._configuration = configuration
 
-    # Changing
+    # Changes
 
     async def create(
         self,
@@ -38,10 +38,11 @@ class Topics:
         attributes: Mapping[str, str] | None = None,
         topic_sys_flag: int = 0,
     ) -> list[str]:
-        """Makes a topic on the masters of a cluster, or on one broker, and returns their names.
+        """Create or replace a topic on the masters of a cluster, or on one broker; return their names.
 
-        A topic that is there is given these settings. Attributes, such as `message.type`, are known to 5.x. An ordered
-        topic keeps its queues in their order while brokers are away, and what is said of that is kept by NameServers.
+        A broker may be given by its address, which is then used as its name without asking a NameServer. Attributes,
+        such as `message.type`, need 5.x brokers. An ordered topic keeps the list of its queues while brokers are down;
+        the list is stored in the KV config of NameServers.
         """
         check_topic(topic)
         config = TopicConfig(
@@ -54,9 +55,10 @@ class Topics:
             attributes={f"+{name}": value for name, value in (attributes or {}).items()},
         )
         masters = await self._servers.masters(cluster=cluster, broker=broker)
-        await self._servers.ask_brokers(masters, _saving(config))
+        await self._servers.ask_brokers(masters, _update_request(config))
         if is_ordered:
-            await self._order(topic, dict.fromkeys(masters, write_queues), is_whole=broker is None)
+            names = [await self._servers.name(master) for master in masters]
+            await self._save_order(topic, dict.fromkeys(names, write_queues), is_whole=broker is None)
         return list(masters)
 
     async def update(
@@ -70,9 +72,9 @@ class Topics:
         perm: Perm | None = None,
         attributes: Mapping[str, str | None] | None = None,
     ) -> list[str]:
-        """Changes what is given, and leaves the rest as each broker has it; returns the names of the brokers.
+        """Change the given settings and keep the others of each broker; return the names of the brokers.
 
-        Of a cluster, those brokers that have the topic. An attribute that is None is taken away.
+        In a cluster, only brokers that have the topic are changed. An attribute of None is removed.
         """
         masters = await self._servers.masters(cluster=cluster, broker=broker)
         found = await self._configs(topic, masters)
@@ -86,59 +88,61 @@ class Topics:
             config.write_queue_nums = config.write_queue_nums if write_queues is None else write_queues
             config.perm = config.perm if perm is None else perm
             config.attributes = changes
-            await self._servers.call(masters[name], _saving(config))
+            await self._servers.call(masters[name], _update_request(config))
 
         await self._servers.each("UPDATE_AND_CREATE_TOPIC", {name: name for name in found}, save)
         return list(found)
 
     async def delete(self, topic: str, *, cluster: str | None = None) -> None:
-        """Deletes a topic and its messages from a cluster, and its route; one that is not there is no error."""
+        """Delete a topic and its messages from a cluster, and its route; a missing one is not an error."""
         masters = await self._servers.masters(cluster=cluster)
         await self._servers.ask_brokers(masters, b.DeleteTopicInBroker(topic=topic))
         await self._servers.ask_name_servers(n.DeleteTopicInNamesrv(topic=topic, cluster_name=cluster))
         await self._configuration.delete_kv(ORDER_NAMESPACE, topic)
 
-    # Listing
+    # Lists
 
     async def names(self, *, cluster: str | None = None) -> list[str]:
-        """Returns all topics, the system's and the groups' own included; or those of a cluster."""
+        """Return all topics, or those of a cluster, including system, retry and dead letter topics."""
         request = n.GetAllTopicListFromNameserver() if cluster is None else n.GetTopicsByCluster(cluster=cluster)
         return sorted(TopicList.decode((await self._servers.ask_name_server(request)).body).topic_list)
 
     async def system_names(self) -> list[str]:
-        """Returns the topics that are the system's own; NameServers count the names of clusters and brokers to them."""
+        """Return the system topics; NameServers include the names of clusters and brokers."""
         reply = await self._servers.ask_name_server(n.GetSystemTopicListFromNs())
         names = set(TopicList.decode(reply.body).topic_list)
         masters = await self._servers.all_masters()
-        for answer in (await self._servers.ask_brokers(masters, b.GetSystemTopicListFromBroker())).values():
-            names.update(TopicList.decode(answer.body).topic_list)
+        for response in (await self._servers.ask_brokers(masters, b.GetSystemTopicListFromBroker())).values():
+            names.update(TopicList.decode(response.body).topic_list)
         return sorted(names)
 
-    # Looking
+    # Queries
 
     async def route(self, topic: str) -> TopicRoute:
-        """Returns where the topic is, as NameServers say it now."""
+        """Return the current route of a topic."""
         return await self._servers.route(topic)
 
     async def clusters(self, topic: str) -> list[str]:
-        """Returns the clusters that have the topic."""
+        """Return the clusters that have the topic."""
         route = await self._servers.route(topic)
         return sorted({data.cluster for data in route.data.broker_datas if data.cluster})
 
-    async def configs(self, topic: str) -> dict[str, TopicConfig]:
-        """Returns the settings of a topic by broker; TopicNotFound if none has it."""
+    async def configs(self, topic: str, *, broker: str | None = None) -> dict[str, TopicConfig]:
+        """Return broker → settings of a topic, for all brokers or one; raise TopicNotFound if none has it."""
+        if broker is not None:
+            return await self._configs(topic, {broker: await self._servers.address(broker)})
         return await self._configs(topic, await self._servers.brokers_of(topic))
 
     async def all_configs(self, broker: str) -> dict[str, TopicConfig]:
-        """Returns the settings of all topics that a broker has, by topic."""
+        """Return topic → settings of all topics of a broker."""
         return await self._table(await self._servers.address(broker))
 
     async def table(self, broker: str) -> TopicConfigTable:
-        """Returns the same with the version of the table."""
+        """Return the settings of all topics of a broker, with the version of the table."""
         return await self._whole_table(await self._servers.address(broker))
 
     async def status(self, topic: str) -> dict[MessageQueue, TopicOffset]:
-        """Returns where each queue begins and ends, and when something was last written to it."""
+        """Return the min and max offset of each queue, and the time of its last message."""
         brokers = await self._servers.brokers_of(topic)
         found: dict[MessageQueue, TopicOffset] = {}
         for reply in (await self._servers.ask_brokers(brokers, b.GetTopicStatsInfo(topic=topic))).values():
@@ -146,7 +150,7 @@ class Topics:
         return dict(sorted(found.items()))
 
     async def groups(self, topic: str) -> list[str]:
-        """Returns the groups that consume a topic: those online, and those that have left an offset."""
+        """Return the groups that consume a topic: those online, and those with a committed offset."""
         brokers = await self._servers.brokers_of(topic)
         replies = await self._servers.ask_brokers(brokers, b.QueryTopicConsumeByWho(topic=topic))
         return sorted({group for reply in replies.values() for group in GroupList.decode(reply.body).group_list})
@@ -159,7 +163,7 @@ class Topics:
             except TopicNotFound:
                 return None
             except RequestCodeNotSupported:
-                # 4.x gives all or nothing.
+                # 4.x brokers can only return the settings of all topics.
                 return (await self._table(address)).get(topic)
 
         found = await self._servers.each("GET_TOPIC_CONFIG", brokers, ask)
@@ -177,34 +181,34 @@ class Topics:
     # Order
 
     async def order(self, topic: str) -> dict[str, int] | None:
-        """Returns how many queues of an ordered topic each broker has; None if its order is not kept."""
+        """Return broker → number of queues of an ordered topic; None if it is not ordered."""
         text = await self._configuration.kv(ORDER_NAMESPACE, topic)
         return None if text is None else parse_order(text)
 
     async def set_order(self, topic: str, queues: Mapping[str, int] | None) -> None:
-        """Has the order of a topic's queues kept: by broker, how many. None lets it go."""
+        """Make a topic ordered, with broker → number of queues; None makes it unordered."""
         if queues is None:
             await self._configuration.delete_kv(ORDER_NAMESPACE, topic)
         else:
-            await self._order(topic, queues, is_whole=True)
+            await self._save_order(topic, queues, is_whole=True)
 
-    async def _order(self, topic: str, queues: Mapping[str, int], *, is_whole: bool) -> None:
+    async def _save_order(self, topic: str, queues: Mapping[str, int], *, is_whole: bool) -> None:
         before = {} if is_whole else await self.order(topic) or {}
         text = ";".join(f"{broker}:{count}" for broker, count in (before | dict(queues)).items())
         await self._configuration.set_kv(ORDER_NAMESPACE, topic, text)
 
 
 def parse_order(text: str) -> dict[str, int]:
-    """Returns what `broker-a:4;broker-b:4` says."""
+    """Parse `broker-a:4;broker-b:4` into broker → number of queues."""
     parts = (part.rpartition(":") for part in text.split(";") if part)
     return {broker: int(count) for broker, _, count in parts if broker and count.isdecimal()}
 
 
-def _saving(config: TopicConfig) -> b.UpdateAndCreateTopic:
+def _update_request(config: TopicConfig) -> b.UpdateAndCreateTopic:
     attributes = config.attributes or {}
     return b.UpdateAndCreateTopic(
         topic=config.topic_name,
-        # Java's tools send this name; brokers do not look at it here.
+        # Java's tools send this; brokers ignore it in this request.
         default_topic="TBW102",
         read_queue_nums=config.read_queue_nums,
         write_queue_nums=config.write_queue_nums,

@@ -1,1 +1,1 @@
-"""Who may do what: signatures on requests."""
+"""Access control: signatures of requests."""

@@ -1,4 +1,4 @@
-"""Signatures of requests, as RocketMQ's access control (4.x, and 5.x with its client) wants them."""
+"""Signs requests for RocketMQ's access control, 4.x and 5.x (AclClientRPCHook)."""
 
 import base64
 import hmac
@@ -9,15 +9,15 @@ from typing import Final
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105
 SIGNATURE: Final = "Signature"
-# Brokers of 4.x leave this field out of what they verify, and those of 5.x do so for clients up to 4.9.3.
+# 4.x brokers never include this field in the signature; 5.x brokers include it only for clients newer than 4.9.3.
 UNSIGNED: Final = "_UNIQUE_KEY_QUERY"
 
-_LEFT_OUT = frozenset({SIGNATURE, UNSIGNED})
+_NOT_COVERED = frozenset({SIGNATURE, UNSIGNED})
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who signs. The secret is not shown where the credentials are printed."""
+    """Access key and secret key of a client. `repr()` omits the secrets."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -25,10 +25,11 @@ class Credentials:
 
 
 def signed(credentials: Credentials, fields: Mapping[str, str] | None, body: bytes) -> dict[str, str]:
-    """Returns the fields of a request together with who sends it, and the signature over all of them and the body.
+    """Returns the fields with the access key, the security token and a signature over all of them and the body.
 
-    They must be sent exactly so: a number that is written differently does not pass. With `UNSIGNED` among them, the
-    request must say that it comes from a client of 4.9.3, or else not every broker takes it.
+    The caller must send exactly these strings: the broker verifies the signature over the text of each value. If
+    `UNSIGNED` is among the fields, the request must carry the version of a 4.9.3 client, because newer versions make
+    5.x brokers verify that field too.
     """
     complete = dict(fields or ())
     complete[ACCESS_KEY] = credentials.access_key
@@ -39,6 +40,6 @@ def signed(credentials: Credentials, fields: Mapping[str, str] | None, body: byt
 
 
 def signature(secret_key: str, fields: Mapping[str, str], body: bytes) -> str:
-    """Returns what the field Signature must be: over the values in the order of their names, and then the body."""
-    content = "".join([fields[name] for name in sorted(fields) if name not in _LEFT_OUT]).encode() + body
+    """Returns the value of the field Signature: HMAC-SHA1 over the values, sorted by field name, and the body."""
+    content = "".join([fields[name] for name in sorted(fields) if name not in _NOT_COVERED]).encode() + body
     return base64.b64encode(hmac.digest(secret_key.encode(), content, "sha1")).decode()

@@ -1,6 +1,6 @@
 """A broker: stores messages and serves them."""
 
 from kerolox.broker.broker import Broker
-from kerolox.broker.configuration import Settings
+from kerolox.broker.config import Settings
 
 __all__ = ["Broker", "Settings"]

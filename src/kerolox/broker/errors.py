@@ -1,4 +1,4 @@
-"""What a broker refuses, beside what every server does."""
+"""Errors that a broker answers requests with, in addition to those of kerolox.errors."""
 
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError
@@ -8,35 +8,35 @@ from kerolox.errors import GroupNotFound as GroupNotFound
 
 
 class InvalidParameter(AnswerError, code=ResponseCode.INVALID_PARAMETER):
-    """A name, a number or an id that cannot be."""
+    """A name, number or id in the request is not valid."""
 
 
 class ServiceNotAvailable(AnswerError, code=ResponseCode.SERVICE_NOT_AVAILABLE):
-    """Nothing is accepted for now: the disk is full, a sync has failed, or the broker is a slave."""
+    """The broker cannot carry out the request now, for example because the disk is full or a flush has failed."""
 
 
 class SubscriptionNotFound(AnswerError, code=ResponseCode.SUBSCRIPTION_NOT_EXIST):
-    """The group does not subscribe to this topic, as far as its heartbeats say."""
+    """According to its heartbeats, the group does not subscribe to this topic."""
 
 
 class SubscriptionNotLatest(AnswerError, code=ResponseCode.SUBSCRIPTION_NOT_LATEST):
-    """The consumer has changed its subscription, and its heartbeat has not told yet."""
+    """The consumer has changed its subscription, but its heartbeat with the change has not arrived yet."""
 
 
 class SubscriptionParseFailed(AnswerError, code=ResponseCode.SUBSCRIPTION_PARSE_FAILED):
-    """An expression that is none."""
+    """The expression is not valid."""
 
 
 class FilterDataNotFound(AnswerError, code=ResponseCode.FILTER_DATA_NOT_EXIST):
-    """No heartbeat has brought the expression that a consumer pulls by."""
+    """No heartbeat has registered the expression that a consumer pulls by."""
 
 
 class FilterDataNotLatest(AnswerError, code=ResponseCode.FILTER_DATA_NOT_LATEST):
-    """The expression has changed, and no heartbeat has told yet."""
+    """The expression has changed, but the heartbeat with the change has not arrived yet."""
 
 
 class IllegalOperation(AnswerError, code=ResponseCode.ILLEGAL_OPERATION):
-    """Too late, or not for this message."""
+    """The operation is not allowed for this message, or too late."""
 
 
 class NoMessage(AnswerError, code=ResponseCode.NO_MESSAGE):
@@ -44,4 +44,4 @@ class NoMessage(AnswerError, code=ResponseCode.NO_MESSAGE):
 
 
 class PollingTimeout(AnswerError, code=ResponseCode.POLLING_TIMEOUT):
-    """Nothing came while a consumer waited to pop."""
+    """No message arrived while a pop request waited."""

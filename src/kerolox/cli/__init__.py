@@ -1,1 +1,1 @@
-"""The commands."""
+"""Command-line tools: `kerolox`, `mqadmin`, `mqbroker` and `mqnamesrv`."""

@@ -1,15 +1,15 @@
-"""`kerolox`: one command, with a subcommand for each thing it can be."""
+"""The `kerolox` command, which imports its subcommands on demand."""
 
 import importlib
 
 import click
 
 import kerolox
-from kerolox.cli.refusing import Refusing
+from kerolox.cli.errors import OneLineErrors
 
 
-class LazyGroup(Refusing, click.Group):
-    """Imports a subcommand when it is asked for: a NameServer should not carry what a store needs."""
+class LazyGroup(OneLineErrors, click.Group):
+    """Imports a subcommand when it is used, so that e.g. a NameServer does not load the code of the store."""
 
     def __init__(self, *args: object, modules: dict[str, str], **options: object) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]
@@ -29,18 +29,18 @@ class LazyGroup(Refusing, click.Group):
     cls=LazyGroup,
     modules={
         "admin": "kerolox.cli.admin.tool",
-        "broker": "kerolox.cli.broker",
-        "consume": "kerolox.cli.consume",
-        "dashboard": "kerolox.cli.dashboard",
-        "doctor": "kerolox.cli.doctor",
-        "down": "kerolox.cli.down",
-        "namesrv": "kerolox.cli.namesrv",
-        "pipeline": "kerolox.cli.pipeline",
-        "send": "kerolox.cli.send",
-        "status": "kerolox.cli.down",
-        "store": "kerolox.cli.store",
-        "top": "kerolox.cli.top",
-        "up": "kerolox.cli.up",
+        "broker": "kerolox.cli.commands.broker",
+        "consume": "kerolox.cli.commands.consume",
+        "dashboard": "kerolox.cli.commands.dashboard",
+        "doctor": "kerolox.cli.commands.doctor",
+        "down": "kerolox.cli.commands.down",
+        "namesrv": "kerolox.cli.commands.namesrv",
+        "pipeline": "kerolox.cli.commands.pipeline",
+        "send": "kerolox.cli.commands.send",
+        "status": "kerolox.cli.commands.down",
+        "store": "kerolox.cli.commands.store",
+        "top": "kerolox.cli.commands.top",
+        "up": "kerolox.cli.commands.up",
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -1,4 +1,4 @@
-"""How `kerolox consume` prints a message: by a format like kcat's, or as JSON."""
+"""Formats messages for `kerolox consume`: with a format string like kcat's, or as JSON."""
 
 import base64
 import re
@@ -6,24 +6,25 @@ from collections.abc import Callable
 
 import msgspec
 
-from kerolox.cli.admin.errors import Misused
+from kerolox.cli.admin.errors import InvalidUsage
 from kerolox.client.messages import Received
+from kerolox.runtime.text.terminal import escape_json, escape_line, escape_lines
 
 DEFAULT = r"%s\n"
 
 _FIELDS: dict[str, tuple[str, Callable[[Received], bytes]]] = {
     "s": ("body", lambda it: it.body),
-    "S": ("size of the body", lambda it: _bytes(len(it.body))),
+    "S": ("body size", lambda it: _bytes(len(it.body))),
     "k": ("keys", lambda it: _bytes(" ".join(it.keys))),
     "g": ("tag", lambda it: _bytes(it.tag or "")),
     "t": ("topic", lambda it: _bytes(it.topic)),
     "b": ("broker", lambda it: _bytes(it.queue.broker_name)),
     "p": ("queue", lambda it: _bytes(it.queue.queue_id)),
     "o": ("offset", lambda it: _bytes(it.queue_offset)),
-    "T": ("time of storing, in milliseconds", lambda it: _bytes(it.stored_millis)),
+    "T": ("store time in milliseconds", lambda it: _bytes(it.stored_millis)),
     "i": ("id", lambda it: _bytes(it.message_id)),
     "h": ("properties", lambda it: _bytes(",".join(f"{name}={value}" for name, value in it.properties.items()))),
-    "%": ("a per cent sign", lambda it: b"%"),
+    "%": ("percent sign", lambda it: b"%"),
 }
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _TOKEN = re.compile(r"%(.?)|\\(.?)|([^%\\]+)", re.DOTALL)
@@ -31,19 +32,29 @@ _TOKEN = re.compile(r"%(.?)|\\(.?)|([^%\\]+)", re.DOTALL)
 HELP = ", ".join(f"%{letter} {name}" for letter, (name, _) in _FIELDS.items())
 
 
-def formatter(text: str) -> Callable[[Received], bytes]:
-    """Returns what prints a message so; Misused if the format has something that is not known."""
+def formatter(text: str, *, is_terminal: bool = False) -> Callable[[Received], bytes]:
+    """Return a function that formats a message; raise InvalidUsage over an unknown field or escape.
+
+    A pipe gets the bytes of the message unchanged, a terminal gets them escaped.
+    """
     parts: list[Callable[[Received], bytes]] = []
     for field, escape, plain in _TOKEN.findall(text):
         if plain:
             parts.append(_constant(plain.encode(errors="surrogateescape")))
         elif field in _FIELDS:
-            parts.append(_FIELDS[field][1])
+            parts.append(_visible(field) if is_terminal else _FIELDS[field][1])
         elif escape in _ESCAPES:
             parts.append(_constant(_ESCAPES[escape]))
         else:
-            raise Misused(f"format {text!r}: {f'%{field}' if not escape else chr(92) + escape} is not known; {HELP}")
+            unknown = f"%{field}" if not escape else f"\\{escape}"
+            raise InvalidUsage(f"format {text!r}: unknown {unknown}; known are {HELP}")
     return lambda message: b"".join(part(message) for part in parts)
+
+
+def _visible(field: str) -> Callable[[Received], bytes]:
+    # A body may have several lines, every other field is one line.
+    value, escape = _FIELDS[field][1], escape_lines if field == "s" else escape_line
+    return lambda message: escape(value(message).decode(errors="backslashreplace")).encode()
 
 
 def _constant(data: bytes) -> Callable[[Received], bytes]:
@@ -55,9 +66,9 @@ def _bytes(value: object) -> bytes:
 
 
 def as_json(message: Received) -> bytes:
-    """Returns a message in a line, which `kerolox send --json` takes; a body that is no text is in Base64.
+    """Return a message as a line of JSON that `kerolox send --json` accepts; a body that is not UTF-8 is in Base64.
 
-    Properties that are RocketMQ's own stand elsewhere in it.
+    `properties` leaves out RocketMQ's own, such as KEYS and TAGS.
     """
     value = {
         "topic": message.topic,
@@ -69,10 +80,10 @@ def as_json(message: Received) -> bytes:
         "born": message.born_millis,
         "keys": message.keys,
         "tag": message.tag,
-        "properties": {name: value for name, value in message.properties.items() if name not in _OWN},
+        "properties": {name: value for name, value in message.properties.items() if name not in _SYSTEM_PROPERTIES},
         **_body(message.body),
     }
-    return msgspec.json.encode(value) + b"\n"
+    return escape_json(msgspec.json.encode(value).decode()).encode() + b"\n"
 
 
 def _body(body: bytes) -> dict[str, str]:
@@ -82,4 +93,6 @@ def _body(body: bytes) -> dict[str, str]:
         return {"bodyBase64": base64.b64encode(body).decode()}
 
 
-_OWN = frozenset({"KEYS", "TAGS", "UNIQ_KEY", "WAIT", "CLUSTER", "MSG_REGION", "TRACE_ON", "MIN_OFFSET", "MAX_OFFSET"})
+_SYSTEM_PROPERTIES = frozenset(
+    {"KEYS", "TAGS", "UNIQ_KEY", "WAIT", "CLUSTER", "MSG_REGION", "TRACE_ON", "MIN_OFFSET", "MAX_OFFSET"}
+)

@@ -1,10 +1,10 @@
-"""Calling what users gave us: a coroutine on the event loop, a plain function in a thread, since it may block."""
+"""Calls functions of users: coroutine functions on the event loop, plain functions in a thread, as they may block."""
 
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from kerolox.runtime.blocking import in_thread
+from kerolox.runtime.threads import in_thread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -13,9 +13,9 @@ Callback = Callable[[T], R | Awaitable[R]]
 
 
 async def call_back(function: Callback[T, R], argument: T) -> R:
-    """Returns what the function does, or raises what it raises."""
-    called = getattr(function, "__call__", function)  # noqa: B004
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
+    """Return what the function returns, or raise what it raises."""
+    call_method = getattr(function, "__call__", function)  # noqa: B004
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call_method):
         result = function(argument)
     else:
         result = await in_thread(function, argument)

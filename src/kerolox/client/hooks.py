@@ -1,4 +1,7 @@
-"""What users may hang into sending and consuming: told before it is done, and when it is known what became of it."""
+"""Hooks that users may pass to producers and consumers, called before and after sending or consuming.
+
+SendHook and ConsumeHook are required. The other protocols are optional methods that a hook may have in addition.
+"""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -8,12 +11,12 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from kerolox.client.messages import Message, Received, SendResult
-from kerolox.message import names
+from kerolox.message import property_names
 from kerolox.wire.bodies.queues import MessageQueue
 
 
 class MessageType(IntEnum):
-    """By Java's numbers, as traces have them."""
+    """Java's numbers, as in message traces."""
 
     NORMAL = 0
     TRANSACTION_HALF = 1
@@ -23,16 +26,16 @@ class MessageType(IntEnum):
 
 
 class Sending(msgspec.Struct, eq=False):
-    """One attempt to send. `result` or `error` is set when it is over; neither, if no answer was wanted."""
+    """One attempt to send. `result` or `error` is set when it has ended; neither for a oneway send."""
 
     producer_group: str
-    # One, or those of a batch; with the namespace left out of their topics.
+    # One message, or those of a batch. Their topics are without the namespace.
     messages: Sequence[Message]
     message_ids: Sequence[str]
     broker_name: str
     broker_address: str
     message_type: MessageType
-    # Of the bodies as they were given, before compression.
+    # Of all bodies, before compression.
     body_size: int
     started_millis: int
     result: SendResult | None = None
@@ -40,7 +43,7 @@ class Sending(msgspec.Struct, eq=False):
 
 
 class SendHook(Protocol):
-    """Not to wait in: it runs between the messages. What it raises is logged, and the message is sent all the same."""
+    """Runs on the event loop, so it must not block. Its exceptions are logged, and the message is sent anyway."""
 
     def before_send(self, sending: Sending) -> None: ...
 
@@ -49,42 +52,42 @@ class SendHook(Protocol):
 
 @runtime_checkable
 class MessageHook(Protocol):
-    """A hook that wants to add to a message has this beside the others: told once for each, however often it is tried.
+    """Optional: a hook that may change a message, called once per message however many attempts it takes.
 
-    What it raises is logged, and the message is sent as it was.
+    Its exceptions are logged, and the message is sent unchanged.
     """
 
     def begin_message(self, message: Message, producer_group: str) -> Message:
-        """Returns the message that is sent in place of this one."""
+        """Return the message to send instead of this one."""
 
     def end_message(self, message: Message, result: SendResult | None, error: BaseException | None) -> None:
-        """Is given what `begin_message` returned, and what became of it; neither, if no answer was wanted."""
+        """Called with the message from `begin_message`, and its result or error; with neither for a oneway send."""
 
 
 class Consuming(msgspec.Struct, eq=False):
-    """One call of a handler. `error` is set if it raised."""
+    """One call of a handler. `error` is set if the handler raised."""
 
     consumer_group: str
     queue: MessageQueue
     messages: Sequence[Received]
     started_millis: int
-    # Of all messages together; 0 before it is over.
+    # How long the handler took for all messages; 0 until it returns.
     seconds: float = 0.0
     is_success: bool = False
     error: Exception | None = None
 
 
 class ConsumeHook(Protocol):
-    """Told on the event loop, and not to wait in. What it raises is logged."""
+    """Runs on the event loop, so it must not block. Its exceptions are logged."""
 
     def after_consume(self, consuming: Consuming) -> None: ...
 
 
 @runtime_checkable
 class BeforeConsumeHook(Protocol):
-    """A hook that wants to know before, too, has this beside the other; both are given the same object.
+    """Optional: called right before the handler, with the object that `after_consume` gets.
 
-    It runs where the handler does, right before it: of a plain function in its thread.
+    It runs where the handler runs, so for a plain function in its thread.
     """
 
     def before_consume(self, consuming: Consuming) -> None: ...
@@ -92,13 +95,13 @@ class BeforeConsumeHook(Protocol):
 
 @runtime_checkable
 class AroundConsumeHook(Protocol):
-    """A hook that wants to be around the handler, where that runs, has this beside the others."""
+    """Optional: a context manager in which the handler runs, in the thread of the handler."""
 
     def around_consume(self, consuming: Consuming) -> AbstractContextManager[object]: ...
 
 
 def message_type(message: Message) -> MessageType:
-    if names.SHARDING_KEY in message.properties:
+    if property_names.SHARDING_KEY in message.properties:
         return MessageType.ORDER
     if message.delay_level or message.delay_seconds is not None or message.deliver_at is not None:
         return MessageType.DELAY
@@ -106,7 +109,7 @@ def message_type(message: Message) -> MessageType:
 
 
 class EndedTransaction(msgspec.Struct, frozen=True):
-    """A broker has been told what becomes of a half message."""
+    """The decision on a half message, which has been sent to its broker."""
 
     producer_group: str
     # Without the namespace.
@@ -124,6 +127,6 @@ class EndedTransaction(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class EndHook(Protocol):
-    """A hook that wants to know of transactions, too, has this beside the others."""
+    """Optional: called when the decision of a transaction has been sent."""
 
     def after_end(self, ended: EndedTransaction) -> None: ...

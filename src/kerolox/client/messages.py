@@ -1,4 +1,4 @@
-"""Messages as users see them: what they send, and what they get."""
+"""The messages that users send and receive."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,36 +13,36 @@ from kerolox.message.message import Message as Record
 from kerolox.message.sysflag import COMPRESSED
 from kerolox.wire.bodies.queues import MessageQueue
 
-# Compressed bodies unpack to no more than this, whatever they claim.
+# The limit for a decompressed body: a hostile message could otherwise exhaust the memory.
 BODY_SIZE_MAX = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class Message:
-    """What a user sends. Of the delays at most one is given: a level of the broker's, a time, or seconds from now.
+    """A message to send. Set at most one of `delay_level`, `deliver_at` and `delay_seconds`.
 
-    Brokers before 5.0 know levels only, and deliver the others at once.
+    Brokers before 5.0 support only delay levels, and deliver messages with the other two at once.
     """
 
     topic: str
     body: bytes
     tag: str | None = None
-    # By these a message can be found; they hold no spaces.
+    # Keys to find the message by; without spaces.
     keys: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     delay_level: int = 0
     deliver_at: datetime | None = None
     delay_seconds: float | None = None
-    # The user's own number, carried untouched.
+    # A number for the application, which RocketMQ does not interpret.
     flag: int = 0
-    # Whether the broker answers only when the message is as safe as it is configured to make it.
+    # Whether the broker responds only after flushing and replicating the message as configured (WAIT).
     is_awaited: bool = True
-    # Set by whoever sends it a second time under the same id; made when sending if not.
+    # Set it to send a message again under its id; generated if None.
     message_id: str | None = None
 
 
 class SendStatus(Enum):
-    """In all cases the broker has the message; other than OK says how safe it is not yet."""
+    """The broker has stored the message in all cases; a status other than OK tells what has not been done in time."""
 
     OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -51,16 +51,16 @@ class SendStatus(Enum):
 
 
 class SendResult(msgspec.Struct, frozen=True, gc=False):
-    """Where a message, or a batch of them, came to lie. The ids of a batch are parted by commas."""
+    """The queue and offset where a message, or a batch, is stored. The ids of a batch are separated by commas."""
 
     status: SendStatus
     message_id: str
     offset_id: str
     queue: MessageQueue
-    # Of a batch, that of its first message.
+    # For a batch, the offset of its first message.
     queue_offset: int
     transaction_id: str | None = None
-    # With this a timed message can be taken back.
+    # The argument of `recall` for a timed message.
     recall_handle: str | None = None
     region_id: str = "DefaultRegion"
     is_traced: bool = True
@@ -75,17 +75,17 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class Received(msgspec.Struct, eq=False):
-    """What a user gets. `record` has all that the broker keeps of it."""
+    """A received message. `record` is the complete record of the broker."""
 
     record: Record
-    # Where it was read: for a message that comes again, a queue of the group's retry topic.
+    # The queue it was read from; for a retried message, a queue of the group's retry topic.
     queue: MessageQueue
     # The topic it was sent to, without the namespace.
     topic: str
     body: bytes
-    # How often it came before.
+    # How many times it was delivered before.
     reconsume_times: int
-    # By which a popped message is acknowledged.
+    # The receipt handle by which a popped message is acknowledged.
     receipt: str | None = None
 
     @property
@@ -102,12 +102,12 @@ class Received(msgspec.Struct, eq=False):
 
     @property
     def message_id(self) -> str:
-        """The id its producer gave it, which is the same each time it comes."""
+        """The id from its producer (UNIQ_KEY), which is the same in all deliveries."""
         return self.record.message_id
 
     @property
     def offset_id(self) -> str:
-        """The id that says where this copy of it lies."""
+        """The id that encodes broker address and physical offset of this copy of the message."""
         return self.record.offset_id
 
     @property
@@ -147,7 +147,7 @@ class Received(msgspec.Struct, eq=False):
 
 
 def received(message: Record, queue: MessageQueue, topic: str | None = None) -> Received:
-    """Returns a record as a user sees it; CompressionError if its body cannot be restored."""
+    """Convert a record, decompressing its body; raise CompressionError if that fails."""
     body = message.body
     if message.sys_flag & COMPRESSED:
         body = decompress(body, message.sys_flag, BODY_SIZE_MAX)

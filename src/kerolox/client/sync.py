@@ -1,4 +1,4 @@
-"""Producers and consumers that block, for code without an event loop, with the same names as in `kerolox.client`.
+"""Blocking producers and consumers, for code without an event loop, with the same names as in `kerolox.client`.
 
 with Producer("shop", namesrv_addr="127.0.0.1:9876") as producer:
     producer.send(Message("orders", b"..."))
@@ -7,7 +7,7 @@ with PullConsumer("billing", topics="orders", namesrv_addr="127.0.0.1:9876") as 
     for message in consumer:
         ...
 
-They are those of `kerolox.client`, on an event loop in a thread of its own. Any number of threads may use one.
+They wrap those of `kerolox.client`, which run on an event loop in a background thread. All are thread-safe.
 """
 
 from kerolox.client import (
@@ -43,9 +43,9 @@ from kerolox.client import (
     WrongState,
     strategies,
 )
-from kerolox.client.blocking_consumers import PullConsumer, PushConsumer, SimpleConsumer
-from kerolox.client.blocking_producers import Producer, TransactionProducer
-from kerolox.client.blocking_tracing import Tracing
+from kerolox.client.blocking.consumers import PullConsumer, PushConsumer, SimpleConsumer
+from kerolox.client.blocking.producers import Producer, TransactionProducer
+from kerolox.client.blocking.tracing import Tracing
 
 __all__ = [
     "BeforeConsumeHook",

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry for what is sent and consumed; a message carries its trace from one to the other.
+"""OpenTelemetry spans for sends and handler calls. Messages carry the trace context in their properties.
 
 Needs the extra `otel`.
 """
@@ -17,17 +17,17 @@ from kerolox.client.hooks import Consuming, Sending
 from kerolox.client.messages import Message, Received, SendResult
 from kerolox.wire.bodies.queues import MessageQueue
 
-# Spans of messages whose end is never told would stay for ever.
+# Bounds the memory if `end_message` is not called for some messages.
 _SPANS_MAX = 100_000
-# Of a call for many messages, the first so many are linked to.
+# Links per span of a handler call with many messages.
 _LINKS_MAX = 128
 
 
 class Telemetry:
-    """`hooks=[Telemetry()]` for producers and push consumers. Without a provider, the one of the process is used.
+    """`hooks=[Telemetry()]` for producers and push consumers. The default provider is the global one.
 
-    The properties that carry a trace are those of the process's propagator: `traceparent` unless set otherwise. Names
-    and attributes of spans follow OpenTelemetry's conventions for messaging.
+    The trace context is carried in the properties of the global propagator, by default `traceparent`. Names and
+    attributes of spans follow OpenTelemetry's semantic conventions for messaging.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
@@ -37,7 +37,7 @@ class Telemetry:
     # For producers
 
     def begin_message(self, message: Message, producer_group: str) -> Message:
-        """Begins a span below the one that is current, and returns the message with its trace."""
+        """Start a child span of the current span, and return the message with its trace context."""
         attributes = _attributes("send", message.topic) | {
             "messaging.rocketmq.client_group": producer_group,
             "messaging.message.body.size": len(message.body),
@@ -47,12 +47,13 @@ class Telemetry:
         if message.keys:
             attributes["messaging.rocketmq.message.keys"] = list(message.keys)
         span = self._tracer.start_span(f"send {message.topic}", kind=SpanKind.PRODUCER, attributes=attributes)
-        carried: dict[str, str] = {}
-        propagate.inject(carried, trace.set_span_in_context(span))
-        given = dataclasses.replace(message, properties={**message.properties, **carried})
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier, trace.set_span_in_context(span))
+        traced = dataclasses.replace(message, properties={**message.properties, **carrier})
         if len(self._spans) < _SPANS_MAX:
-            self._spans[id(given)] = (given, span)
-        return given
+            # The message is kept too, so that its id is not reused while the span is open.
+            self._spans[id(traced)] = (traced, span)
+        return traced
 
     def end_message(self, message: Message, result: SendResult | None, error: BaseException | None) -> None:
         _, span = self._spans.pop(id(message), (None, None))
@@ -70,20 +71,20 @@ class Telemetry:
         span.end()
 
     def before_send(self, sending: Sending) -> None:
-        """Each attempt is a part of the span that its message has."""
+        """Do nothing: attempts are events of the message's span."""
 
     def after_send(self, sending: Sending) -> None:
         for message in sending.messages:
             _, span = self._spans.get(id(message), (None, None))
             if span is not None:
-                told = {} if sending.error is None else {"error": str(sending.error)}
-                span.add_event("attempt", {"server.address": sending.broker_address, **told})
+                error = {} if sending.error is None else {"error": str(sending.error)}
+                span.add_event("attempt", {"server.address": sending.broker_address, **error})
 
     # For consumers
 
     @contextmanager
     def around_consume(self, consuming: Consuming) -> Iterator[None]:
-        """A span around the handler: below that of its message or, of several, linked to theirs."""
+        """A span around the handler: a child of its message's span or, for several messages, linked to their spans."""
         messages = consuming.messages
         first = messages[0]
         attributes = _attributes("process", first.topic) | {
@@ -106,11 +107,11 @@ class Telemetry:
             yield
 
     def after_consume(self, consuming: Consuming) -> None:
-        """The span has ended with the handler."""
+        """Do nothing: the span ended when the handler returned."""
 
 
 def context_of(message: Received) -> Context:
-    """Returns the context in which a message was sent, for those who consume without a handler."""
+    """Return the trace context of a message, for consumers without a handler."""
     return propagate.extract(message.properties)
 
 

@@ -1,4 +1,4 @@
-"""The application: which page answers which address, and what every page has in common."""
+"""The ASGI application: routes, form handling and error pages."""
 
 import asyncio
 import hmac
@@ -14,21 +14,21 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from kerolox.dashboard import (
+from kerolox.dashboard.http import login
+from kerolox.dashboard.http.errors import RequestRefused, error_text, http_status
+from kerolox.dashboard.http.page import DashboardContext, Handler, Page
+from kerolox.dashboard.http.security import SESSION_KEY, SecurityMiddleware
+from kerolox.dashboard.pages import (
     charts,
     cluster,
     dead_letters,
-    entering,
     groups,
     messages,
     nameservers,
     pipelines,
-    sending,
+    send,
     topics,
 )
-from kerolox.dashboard.guard import SESSION_KEY, Guard
-from kerolox.dashboard.page import Desk, Handler, Page
-from kerolox.dashboard.sentences import Refused, sentence, status
 from kerolox.errors import KeroloxError
 
 log = logging.getLogger(__name__)
@@ -54,100 +54,110 @@ PAGES: dict[str, Handler] = {
     "/charts": charts.charts_page,
     "/charts/data.json": charts.data,
     "/pipelines": pipelines.pipelines_page,
-    "/login": entering.login_page,
+    "/login": login.login_page,
 }
 ACTIONS: dict[str, Handler] = {
-    "/login": entering.login,
-    "/logout": entering.logout,
+    "/login": login.login,
+    "/logout": login.logout,
     "/topics/create": topics.create,
     "/topic/change": topics.change,
     "/topic/delete": topics.delete,
-    "/topic/send": sending.send,
+    "/topic/send": send.send,
     "/group/reset": groups.reset,
     "/message/resend": messages.resend,
-    "/message/hand": messages.hand,
+    "/message/hand": messages.consume_now,
     "/dead-letters/act": dead_letters.act,
 }
-# What a reader may do, too.
-_HARMLESS = ("/login", "/logout")
-_TOLD = ("name", "topic", "group", "place", "where", "action")
+# Actions that are allowed to read-only users, and not logged here.
+_LOGIN_ACTIONS = ("/login", "/logout")
+# Form fields that are logged with an action.
+_LOGGED_FIELDS = ("name", "topic", "group", "place", "where", "action")
 _FORM_SIZES = {"/topic/send": MESSAGE_FORM_SIZE_MAX}
 
 
-def application(desk: Desk) -> ASGIApp:
-    """Returns the whole, with what stands before it."""
-    routes: list[Route | Mount] = [Route(path, _shown(desk, page), methods=["GET"]) for path, page in PAGES.items()]
-    routes += [Route(path, _done(desk, path, action), methods=["POST"]) for path, action in ACTIONS.items()]
+def application(context: DashboardContext) -> ASGIApp:
+    """Returns the application behind its security middleware."""
+    routes: list[Route | Mount] = [Route(path, _get(context, page), methods=["GET"]) for path, page in PAGES.items()]
+    routes += [Route(path, _post(context, path, action), methods=["POST"]) for path, action in ACTIONS.items()]
     routes.append(Mount("/static", StaticFiles(packages=[("kerolox.dashboard", "static")])))
 
-    async def told(request: Request, error: Exception) -> Response:
+    async def not_found(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        page = Page(request, desk, request.scope.get(SESSION_KEY))
-        return _problem(page, "There is no such page.", error.status_code)
+        page = Page(request, context, request.scope.get(SESSION_KEY))
+        return _error_page(page, "There is no such page.", error.status_code)
 
-    app = Starlette(routes=routes, exception_handlers={404: told, 405: told})
-    return Guard(app, desk)
+    app = Starlette(routes=routes, exception_handlers={404: not_found, 405: not_found})
+    return SecurityMiddleware(app, context)
 
 
-def _shown(desk: Desk, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _get(context: DashboardContext, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        return await _answer(Page(request, desk, request.scope.get(SESSION_KEY)), handler)
+        return await _respond(Page(request, context, request.scope.get(SESSION_KEY)), handler)
 
     return endpoint
 
 
-def _done(desk: Desk, path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _post(context: DashboardContext, path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     size_max = _FORM_SIZES.get(path, FORM_SIZE_MAX)
 
     async def checked(page: Page) -> Response:
         page.form = await _form(page.request, size_max)
         if not hmac.compare_digest(page.field("token").encode(), page.token.encode()):
-            raise Refused("this form is too old: go back, load the page again and repeat it", 403)
-        if page.is_reader and path not in _HARMLESS:
-            raise Refused("this dashboard is read-only for you", 403)
-        answer = await handler(page)
-        if path not in _HARMLESS:
-            log.info("%s by %s%s", path, page.session.user if page.session else "somebody here", _about(page))
-        return answer
+            raise RequestRefused("this form has expired: go back, reload the page and submit it again", 403)
+        if path in _LOGIN_ACTIONS:
+            return await handler(page)
+        user = page.session.user if page.session else "anonymous"
+        try:
+            if page.is_reader:
+                raise RequestRefused("this dashboard is read-only for you", 403)
+            response = await handler(page)
+        except RequestRefused as refused:
+            log.warning("%s by %s%s: refused: %s", path, user, _logged_fields(page), refused.message)
+            raise
+        except KeroloxError as error:
+            log.warning("%s by %s%s: failed: %s", path, user, _logged_fields(page), error)
+            raise
+        log.info("%s by %s%s: done", path, user, _logged_fields(page))
+        return response
 
     async def endpoint(request: Request) -> Response:
-        return await _answer(Page(request, desk, request.scope.get(SESSION_KEY)), checked)
+        return await _respond(Page(request, context, request.scope.get(SESSION_KEY)), checked)
 
     return endpoint
 
 
-def _about(page: Page) -> str:
-    """Returns what a form was about, for those who want to know later who did it."""
-    told = {name: page.field(name)[:200] for name in _TOLD if page.field(name)}
-    return "".join(f", {name} {value!r}" for name, value in told.items())
+def _logged_fields(page: Page) -> str:
+    """Returns the fields of a form that name its subject, for the log."""
+    fields = {name: page.field(name)[:200] for name in _LOGGED_FIELDS if page.field(name)}
+    return "".join(f", {name} {value!r}" for name, value in fields.items())
 
 
-async def _answer(page: Page, handler: Handler) -> Response:
-    """Returns what the handler gives; whatever goes wrong is a sentence on a page."""
+async def _respond(page: Page, handler: Handler) -> Response:
+    """Returns the response of the handler; any error becomes a page with a message."""
     try:
         return await handler(page)
-    except Refused as refused:
-        return _problem(page, refused.sentence, refused.status)
+    except RequestRefused as refused:
+        return _error_page(page, refused.message, refused.status)
     except KeroloxError as error:
-        return _problem(page, sentence(error), status(error))
+        return _error_page(page, error_text(error), http_status(error))
     except ClientDisconnect:
         return PlainTextResponse("", 400)
     except Exception:
         log.exception("page %s failed", page.request.url.path)
-        return _problem(page, "The dashboard failed at this; its log says why.", 500)
+        return _error_page(page, "Internal error of the dashboard; see its log.", 500)
 
 
-def _problem(page: Page, said: str, status: int) -> Response:
+def _error_page(page: Page, message: str, status: int) -> Response:
     if page.request.url.path.endswith(".json"):
-        return PlainTextResponse(said + "\n", status)
-    return page.show("problem.html", status, said=said)
+        return PlainTextResponse(message + "\n", status)
+    return page.render("problem.html", status, message=message)
 
 
 async def _form(request: Request, size_max: int) -> dict[str, list[str]]:
-    """Returns the fields of a form, of which there are no more bytes, fields and seconds than allowed."""
+    """Returns the fields of a form; RequestRefused if it exceeds the limits on bytes, fields or time."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Refused(f"a form of type {kind[:60]!r}, and application/x-www-form-urlencoded is taken", 415)
+        raise RequestRefused(f"content type {kind[:60]!r}: expected application/x-www-form-urlencoded", 415)
     parts: list[bytes] = []
     size = 0
     try:
@@ -155,11 +165,11 @@ async def _form(request: Request, size_max: int) -> dict[str, list[str]]:
             async for part in request.stream():
                 size += len(part)
                 if size > size_max:
-                    raise Refused(f"a form of more than {size_max} bytes, which is the most allowed", 413)
+                    raise RequestRefused(f"the form has more than {size_max} bytes, the limit for it", 413)
                 parts.append(part)
     except TimeoutError:
-        raise Refused(f"the form did not come within {_FORM_SECONDS:.0f} s", 408) from None
+        raise RequestRefused(f"the form was not received within {_FORM_SECONDS:.0f} s", 408) from None
     try:
         return parse_qs(b"".join(parts).decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS_MAX)
     except ValueError:
-        raise Refused(f"this is no form, or has more than {_FIELDS_MAX} fields") from None
+        raise RequestRefused(f"the form is malformed, or has more than {_FIELDS_MAX} fields") from None

@@ -1,37 +1,42 @@
-"""How a dashboard is set up, and what it refuses to be."""
+"""The options of a dashboard."""
 
 import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kerolox.client.options import Options
+from kerolox.dashboard.http.proxies import networks
 from kerolox.errors import ConfigurationError
 from kerolox.runtime.clock import Clock, SystemClock
-from kerolox.runtime.home import home
+from kerolox.runtime.user_dir import home
 
 
 @dataclass(frozen=True, kw_only=True)
 class DashboardOptions:
-    """`client` has keys and TLS where brokers want them, and then says where NameServers are, too."""
+    """`client` sets access keys and TLS for the connections to brokers; it then replaces `namesrv_addr`."""
 
     namesrv_addr: str = "127.0.0.1:9876"
     client: Options | None = None
     host: str = "127.0.0.1"
-    # 0 takes a free one.
+    # 0 picks a free port.
     port: int = 8080
-    # Who may come in; without it everybody who reaches the port may, which is why it is loopback then.
+    # Users and their password hashes. Without it there is no login, and only loopback hosts are allowed.
     users_file: Path | None = None
-    # Nobody changes anything, whoever it is.
+    # Refuses all changes, also of users who may otherwise make them.
     read_only: bool = False
-    # By which names browsers reach it, if it does not listen on loopback; empty is any.
+    # Host names under which browsers may reach it, beside those of loopback; empty allows any if it listens elsewhere.
     allowed_hosts: tuple[str, ...] = ()
-    # Where pipelines say how far they are; `pipelines` in the user's folder if not given.
+    # Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
+    trusted_proxies: tuple[str, ...] = ()
+    # Where pipelines write their progress; by default `pipelines` in the user's folder.
     pipelines_folder: Path | None = None
-    # What brokers are given to answer in.
+    # Timeout of a request to a broker or NameServer.
     timeout_seconds: float = 5.0
+    # How long a page waits for all members of a group; brokers forward its requests to them.
+    members_timeout_seconds: float = 5.0
     sample_seconds: float = 5.0
     connections_max: int = 256
-    # Who does not say in this time what it wants is hung up on.
+    # A connection without a complete request is closed after this time.
     silence_seconds: float = 15.0
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
 
@@ -47,11 +52,12 @@ class DashboardOptions:
         return self.client or Options(namesrv_addr=self.namesrv_addr)
 
     def check(self) -> None:
-        """ConfigurationError if others could come in without saying who they are."""
+        """Raise ConfigurationError if other machines had access without a login, or if a proxy is not an address."""
+        networks(self.trusted_proxies)
         if self.users_file is None and not self.is_loopback:
             raise ConfigurationError(
-                f"host {self.host!r} lets other machines in, and there is no login: add a user with "
-                "`kerolox dashboard --add-user NAME` and give the file with --users, or listen on 127.0.0.1"
+                f"host {self.host!r} is reachable from other machines, and there is no login: add a user with "
+                "`kerolox dashboard --add-user NAME` and pass the file with --users, or listen on 127.0.0.1"
             )
 
 

@@ -1,1 +1,1 @@
-"""Which messages a consumer wants, by an SQL92 expression over their properties."""
+"""Message filters: SQL92 expressions over properties, and Bloom filters."""

@@ -1,11 +1,11 @@
-"""What can be wrong with an expression, or with what it is asked about."""
+"""Errors of compiling and evaluating expressions."""
 
 from kerolox.errors import KeroloxError
 
 
 class ExpressionError(KeroloxError):
-    """An expression that is none, or that is larger than allowed; the text says where and what."""
+    """An expression is invalid or too large; the message names the position and the reason."""
 
 
 class EvaluationError(KeroloxError):
-    """A property is not what the expression takes it for: compared with a number, it is none."""
+    """A property cannot be converted to the type it is compared with, for example a text to a number."""

@@ -1,4 +1,4 @@
-"""The language of expressions (RocketMQ's SelectorParser.jj), and a parser that makes nodes of them."""
+"""The grammar of SQL92 expressions (SelectorParser.jj), and its parser."""
 
 from functools import cache
 
@@ -81,7 +81,7 @@ BLOCK_COMMENT.3: /\/\*([^*]|\*+[^*\/])*\*+\//
 %ignore BLOCK_COMMENT
 """
 
-# How a terminal is called where something else was found.
+# Names of terminals in error messages.
 SHOWN = {
     "$END": "the end",
     "STRING": "a text in quotes",
@@ -108,5 +108,5 @@ def _parser() -> Lark:
 
 
 def begin(text: str) -> InteractiveParser:
-    """Returns a parser at the beginning of a text; it takes no stack, however deep an expression is nested."""
+    """Returns a parser at the start of `text`; it does not recurse, however deeply an expression is nested."""
     return _parser().parse_interactive(text)

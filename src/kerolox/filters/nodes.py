@@ -1,4 +1,4 @@
-"""Parts of an expression: each becomes a function of what a message's properties are, unless it makes no sense."""
+"""Nodes of an expression: each has a function that evaluates it for the properties of a message."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -11,18 +11,18 @@ from lark import Token
 from kerolox.filters.errors import ExpressionError
 from kerolox.filters.values import Long, Value, compare, order_doubles, read_double, read_int, read_long, read_true
 
-# Returns the value of a message's property by its marked name; empty or None if it has none.
+# Returns the value of a property by its marked name (see message.properties.mark); empty or None if it is not set.
 Find: TypeAlias = Callable[[bytes], bytes | None]
 Evaluate: TypeAlias = Callable[[Find], Any]
 
-# Bounds that Java does not have: of what one message may cost.
+# Limits that Java does not have; they bound the cost of evaluating an expression for one message.
 DEPTH_MAX: Final = 64
 TERMS_MAX: Final = 512
 _INFINITY: Final = float("inf")
 
 
 class Kind(Enum):
-    """What Java asks of a node by its class."""
+    """The kinds of nodes that Java distinguishes by class."""
 
     PROPERTY = "property"
     CONSTANT = "constant"
@@ -34,15 +34,15 @@ class Kind(Enum):
 class Node:
     kind: Kind
     evaluate: Evaluate
-    # Where it stands in the text.
+    # Position in the text of the expression.
     start: int
     end: int
-    # What it always is: of constants, and of negated numbers.
+    # The value of a constant or of a negated number.
     value: Value = None
-    # Of properties.
+    # The marked name of a property.
     marked: bytes = b""
     depth: int = 1
-    # Properties and constants that are looked at, at the most.
+    # Upper limit of the properties and constants that an evaluation reads.
     terms: int = 1
 
     @property
@@ -57,7 +57,7 @@ class Node:
 
 
 class Misplaced(ExpressionError):
-    """A part of an expression that cannot be there; what is wrong, and where the part lies."""
+    """A part of an expression is not allowed at its position; the message says why, `start` and `end` where."""
 
     def __init__(self, node: Node, problem: str) -> None:
         super().__init__(problem)
@@ -65,7 +65,7 @@ class Misplaced(ExpressionError):
 
 
 def as_condition(node: Node) -> Node:
-    """Returns the node as something true or false; of a property, which is a text, Java says false if it is there."""
+    """Returns a node with a truth value. As in Java, a property, which is a text, is false if it is set."""
     if node.is_condition:
         return node
     if node.kind is not Kind.PROPERTY:
@@ -75,7 +75,7 @@ def as_condition(node: Node) -> Node:
 
 
 def unquoted(token: Token) -> bytes:
-    # A text that is no Unicode equals none that a record has.
+    # A text with lone surrogates cannot be encoded, and never equals a property of a record.
     return token[1:-1].replace("''", "'").encode("utf-8", "surrogatepass")
 
 
@@ -96,7 +96,7 @@ def condition(evaluate: Evaluate, *nodes: Node) -> Node:
 
 
 def combined(kind: Kind, evaluate: Evaluate, nodes: Sequence[Node]) -> Node:
-    """Returns a node that stands for others; Misplaced if that makes it too large."""
+    """Returns a node over other nodes; Misplaced if it becomes too large."""
     depth, terms = 1 + max(node.depth for node in nodes), sum(node.terms for node in nodes)
     if depth > DEPTH_MAX:
         raise Misplaced(nodes[0], f"is nested more than {DEPTH_MAX} deep")
@@ -147,18 +147,16 @@ def any_of(nodes: list[Node]) -> Node:
     return condition(evaluate, *nodes)
 
 
-def searching(node: Node, token: Token, is_found: Callable[[bytes, bytes], bool], *, is_wanted: bool) -> Node:
+def text_search(node: Node, token: Token, is_found: Callable[[bytes, bytes], bool], *, is_wanted: bool) -> Node:
     text, inner = unquoted(token), node.evaluate
 
     def evaluate(find: Find) -> bool:
         value = inner(find)
         return isinstance(value, bytes) and is_found(value, text) is is_wanted
 
-    # An empty text is found nowhere, and not missed either.
+    # Searching for an empty text is false, with NOT as well.
     return condition(evaluate if text else lambda find: False, node)
 
-
-# Comparing
 
 _SWAPPED: Final = {
     operator.lt: operator.gt,
@@ -208,7 +206,7 @@ def ordering(left: Node, right: Node, holds: Callable[[Any, Any], bool]) -> Node
 
 
 def _with_constant(left: Node, right: Node, holds: Callable[[Any, Any], bool]) -> Evaluate | None:
-    """Returns a short way to compare a property with what is always the same, which is nearly all that people write."""
+    """Returns a fast comparison of a property with a constant, the most frequent case; None for any other."""
     if left.kind is Kind.PROPERTY and right.value is not None:
         marked, constant, is_left = left.marked, right.value, True
     elif right.kind is Kind.PROPERTY and left.value is not None:
@@ -216,7 +214,7 @@ def _with_constant(left: Node, right: Node, holds: Callable[[Any, Any], bool]) -
     else:
         return None
     if not is_left and holds is operator.eq:
-        # Here it matters which of the two is missing.
+        # `constant = property` is False, not unknown, if the property is not set: the general path handles it.
         return None
     read = _reader(constant)
 
@@ -240,6 +238,6 @@ def _reader(constant: Value) -> Callable[[bytes], Value]:
 
 
 def _read_ordered(text: bytes) -> float:
-    """Returns a number that compares with any finite one as Java says, for which NaN is the greatest."""
+    """Returns a number that orders like Java's against finite ones: NaN, the greatest there, becomes infinity."""
     number = read_double(text)
     return number if number == number else _INFINITY

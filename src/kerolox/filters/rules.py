@@ -1,4 +1,4 @@
-"""What each rule of the grammar becomes, and what of it Java refuses to compile."""
+"""Turns the rules of the grammar into nodes, and refuses what Java refuses to compile."""
 
 import operator
 from typing import Final
@@ -20,8 +20,8 @@ from kerolox.filters.nodes import (
     equality,
     negation,
     ordering,
-    searching,
     start_of,
+    text_search,
     unquoted,
 )
 from kerolox.filters.values import Long, Value, compare
@@ -32,7 +32,7 @@ _DOUBLE_MAX: Final = 1.7976931348623157e308
 
 @v_args(inline=True)
 class Rules(Transformer[Token, Node]):
-    """Makes nodes of the rules in `grammar.GRAMMAR`, from the leaves up; raises Misplaced."""
+    """Builds the nodes of an expression from the leaves up, one method per rule of `grammar.GRAMMAR`."""
 
     def start(self, node: Node) -> Node:
         return as_condition(node)
@@ -52,8 +52,8 @@ class Rules(Transformer[Token, Node]):
         if number > _DOUBLE_MAX:
             raise Misplaced(node, f"is greater than {_DOUBLE_MAX}")
         if number == 0:
-            # So says Java of 0.0, too.
-            raise Misplaced(node, "is less than 4.9E-324, the least number with a point (0 can be had without)")
+            # Java refuses 0.0 with this reason too.
+            raise Misplaced(node, "is less than 4.9E-324, the smallest positive double; write 0 instead")
         return node
 
     def true(self, token: Token) -> Node:
@@ -81,7 +81,7 @@ class Rules(Transformer[Token, Node]):
         inner = node.evaluate
 
         def evaluate(find: Find) -> Value:
-            # Only constants are numbers. What else there is becomes unknown, or fails.
+            # Only constants are numbers. Anything else is unknown, unless its evaluation fails.
             inner(find)
             return None
 
@@ -138,7 +138,7 @@ class Rules(Transformer[Token, Node]):
 
     def within(self, node: Node, *texts: Token) -> Node:
         if node.kind is not Kind.PROPERTY:
-            raise Misplaced(node, "is no property, which IN needs")
+            raise Misplaced(node, "is not a property, which IN requires")
         marked, wanted = node.marked, frozenset(map(unquoted, texts))
 
         def evaluate(find: Find) -> bool | None:
@@ -151,19 +151,19 @@ class Rules(Transformer[Token, Node]):
         return negation(self.within(node, *texts))
 
     def contains(self, node: Node, text: Token) -> Node:
-        return searching(node, text, bytes.__contains__, is_wanted=True)
+        return text_search(node, text, bytes.__contains__, is_wanted=True)
 
     def not_contains(self, node: Node, text: Token) -> Node:
-        return searching(node, text, bytes.__contains__, is_wanted=False)
+        return text_search(node, text, bytes.__contains__, is_wanted=False)
 
     def starts_with(self, node: Node, text: Token) -> Node:
-        return searching(node, text, bytes.startswith, is_wanted=True)
+        return text_search(node, text, bytes.startswith, is_wanted=True)
 
     def not_starts_with(self, node: Node, text: Token) -> Node:
-        return searching(node, text, bytes.startswith, is_wanted=False)
+        return text_search(node, text, bytes.startswith, is_wanted=False)
 
     def ends_with(self, node: Node, text: Token) -> Node:
-        return searching(node, text, bytes.endswith, is_wanted=True)
+        return text_search(node, text, bytes.endswith, is_wanted=True)
 
     def not_ends_with(self, node: Node, text: Token) -> Node:
-        return searching(node, text, bytes.endswith, is_wanted=False)
+        return text_search(node, text, bytes.endswith, is_wanted=False)

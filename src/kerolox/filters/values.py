@@ -1,4 +1,4 @@
-"""Java's values and how they compare: texts, which may have to be read as numbers, and constants."""
+"""Values of expressions and their comparison as in Java (ComparisonExpression)."""
 
 import re
 from typing import Final, TypeAlias
@@ -7,31 +7,31 @@ from kerolox.filters.errors import EvaluationError
 
 
 class Long(int):
-    """A constant that Java keeps in 64 bits; one that fits into 32 is an int. It decides what texts can be read."""
+    """A constant that Java holds in a Long; one that fits into 32 bits is an Integer. Texts are parsed accordingly."""
 
     __slots__ = ()
 
 
-# The text of a property or constant (UTF-8), a truth value, a number; None is NULL, and unknown.
+# The text of a property or constant (UTF-8), a truth value or a number; None is NULL and unknown.
 Value: TypeAlias = bytes | bool | int | float | None
 
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
 _LONG_DIGITS: Final = 19
 _SURELY_INT_DIGITS: Final = 9
-# A bound that Java does not have: what is longer takes long to read, and each comparison would read it again.
+# A limit that Java does not have: longer texts are slow to parse, and every comparison parses them again.
 _DOUBLE_SIZE_MAX: Final = 1024
 
 _BLANKS = bytes(range(33))
 _DECIMAL = re.compile(rb"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _NAMED = re.compile(rb"[+-]?(?:NaN|Infinity)")
 _HEX = re.compile(rb"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
-# Digits of any script, as long as Java holds each in one char.
+# Digits of any script in the basic multilingual plane: Java parses char by char.
 _DIGITS = re.compile(r"[+-]?(?:(?![\U00010000-\U0010ffff])\d)+")
 
 
 def read_int(text: bytes) -> int:
-    """Returns what Integer.valueOf does; EvaluationError if the text is no integer of 32 bits."""
+    """Parses like Integer.valueOf; EvaluationError if the text is not a 32-bit integer."""
     if len(text) <= _SURELY_INT_DIGITS and text.isdigit():
         return int(text)
     number = _integer(text)
@@ -41,7 +41,7 @@ def read_int(text: bytes) -> int:
 
 
 def read_long(text: bytes) -> int:
-    """Returns what Long.valueOf does; EvaluationError if the text is no integer of 64 bits."""
+    """Parses like Long.valueOf; EvaluationError if the text is not a 64-bit integer."""
     number = _integer(text)
     if -_LONG_MAX - 1 <= number <= _LONG_MAX:
         return number
@@ -49,9 +49,9 @@ def read_long(text: bytes) -> int:
 
 
 def read_double(text: bytes) -> float:
-    """Returns what Double.valueOf does, blanks, suffixes and hexadecimals included; else EvaluationError."""
+    """Parses like Double.valueOf, including blanks, suffixes and hexadecimal numbers; EvaluationError if it fails."""
     if len(text) > _DOUBLE_SIZE_MAX:
-        raise EvaluationError(f"a text of {len(text)} bytes is no number, which has at most {_DOUBLE_SIZE_MAX}")
+        raise EvaluationError(f"text of {len(text)} bytes exceeds the limit of {_DOUBLE_SIZE_MAX} for a number")
     text = text.strip(_BLANKS)
     if found := _DECIMAL.fullmatch(text):
         return float(found[1])
@@ -62,24 +62,25 @@ def read_double(text: bytes) -> float:
             return float.fromhex(found[1].decode())
         except OverflowError:
             return float("-inf" if text[0] == 0x2D else "inf")
-    raise EvaluationError(f"{_shown(text)} is no number")
+    raise EvaluationError(f"{_shown(text)} is not a number")
 
 
 def read_true(text: bytes) -> bool:
-    """Whether a text is `true`, in any case; all others are false."""
+    """Parses like Boolean.valueOf: `true` in any case is True, everything else False."""
     return text.lower() == b"true"
 
 
 def compare(left: Value, right: Value) -> int:
-    """Returns -1, 0 or 1, whichever Java's comparison of two values that are not NULL comes to.
+    """Returns -1, 0 or 1, as Java's comparison of two values that are not NULL does.
 
-    A text is read as what it is compared with, and then it may raise EvaluationError. What cannot be compared is less.
+    A text is parsed as the type of the other value, which may raise EvaluationError. If two values cannot be compared,
+    the left one is less.
     """
     assert left is not None
     assert right is not None
     if isinstance(left, bool):
         if isinstance(right, bytes):
-            # Java converts the wrong one of the two here, and fails.
+            # Java converts the wrong one of the two here and fails.
             raise EvaluationError(f"{left} cannot be compared with a text")
         return _order(left, right) if isinstance(right, bool) else -1
     if isinstance(right, bool):
@@ -92,7 +93,7 @@ def compare(left: Value, right: Value) -> int:
 
 
 def order_doubles(left: float, right: float) -> int:
-    """Returns what Double.compareTo does: NaN equals itself and is the greatest, -0.0 is less than 0.0."""
+    """Orders like Double.compareTo: NaN equals itself and is the greatest, -0.0 is less than 0.0."""
     if left < right:
         return -1
     if left > right:
@@ -126,7 +127,7 @@ def _order(left: object, right: object) -> int:
 def _integer(text: bytes) -> int:
     digits = text[1:] if text[:1] in (b"-", b"+") else text
     if digits.isdigit():
-        # Zeros in front may be as many as they like, for which Python's own reader has a bound.
+        # Any number of leading zeros is valid, but Python's int() limits the digits.
         digits = digits.lstrip(b"0") or b"0"
         if len(digits) <= _LONG_DIGITS:
             return -int(digits) if text[0] == 0x2D else int(digits)
@@ -134,7 +135,7 @@ def _integer(text: bytes) -> int:
         decoded = text.decode("utf-8", "replace")
         if len(decoded) <= _LONG_DIGITS and _DIGITS.fullmatch(decoded):
             return int(decoded)
-    raise EvaluationError(f"{_shown(text)} is no integer")
+    raise EvaluationError(f"{_shown(text)} is not an integer")
 
 
 def _shown(text: bytes) -> str:

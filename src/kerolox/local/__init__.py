@@ -1,1 +1,1 @@
-"""A whole cluster on this machine: in one process, or a process for each broker."""
+"""A local cluster for `kerolox up`: in one process, or with a process for each broker."""

@@ -1,57 +1,42 @@
 """A NameServer and brokers in this process."""
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from functools import partial
 
 from kerolox.broker import Broker, Settings
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.remoting.address import format_address, parse_address
+from kerolox.runtime.service import LazyService, Supervisor
 
-# Where who listens everywhere is reached from the same machine.
+# A server that listens on all interfaces is reached by loopback from the same machine.
 _LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
-class Cluster:
-    """`async with Cluster(config, settings) as cluster: ... cluster.namesrv_addr`, all on one event loop."""
+class Cluster(Supervisor):
+    """`async with Cluster(config, settings) as cluster: ... cluster.namesrv_addr`, all on one event loop.
+
+    When a service of one of the servers fails, all servers close, and `async with` raises ServiceFailed.
+    """
 
     def __init__(self, name_server: NamesrvConfig, brokers: Sequence[Settings]) -> None:
-        self._settings = brokers
-        self._running = AsyncExitStack()
         self.name_server = NameServer(name_server)
         self.brokers: list[Broker] = []
+        # Brokers are created late: the port of the NameServer is known only after it has been opened.
+        super().__init__(self.name_server, *(LazyService(partial(self._broker, settings)) for settings in brokers))
 
     @property
     def namesrv_addr(self) -> str:
-        """What clients on this machine are configured with."""
+        """The NameServer address for clients on this machine."""
         host, port = parse_address(self.name_server.address)
         return format_address((_LOOPBACKS.get(host, host), port))
 
-    async def __aenter__(self) -> "Cluster":
-        async with AsyncExitStack() as starting:
-            await starting.enter_async_context(self.name_server)
-            for settings in self._settings:
-                settings.update({"namesrvAddr": self.namesrv_addr})
-                self.brokers.append(await starting.enter_async_context(Broker(settings)))
-            self._running = starting.pop_all()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._running.aclose()
-
-    async def wait(self) -> None:
-        """Waits for ever, or until a part of it fails."""
-        waits = [self.name_server.wait(), *(broker.wait() for broker in self.brokers)]
-        waiting = [asyncio.create_task(wait) for wait in waits]
-        try:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            done.pop().result()
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.wait(waiting)
+    def _broker(self, settings: Settings) -> Broker:
+        settings.update({"namesrvAddr": self.namesrv_addr})
+        broker = Broker(settings)
+        self.brokers.append(broker)
+        return broker
 
 
 def broker_name(number: int) -> str:
-    """Returns what the broker with that number, from 0 on, is called where nobody gave it a name."""
+    """Return the default name of a broker by its number, from 0."""
     return f"broker-{chr(ord('a') + number)}" if number < 26 else f"broker-{number}"

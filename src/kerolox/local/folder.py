@@ -1,4 +1,4 @@
-"""The folder of a cluster on this machine: who has it open, and what runs from it."""
+"""The data folder of a local cluster: its lock and its state file."""
 
 import errno
 import fcntl
@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 
 from kerolox.errors import ConfigurationError
-from kerolox.runtime.home import home
+from kerolox.runtime.user_dir import home
 from kerolox.store.lock import Lock, StoreLocked, take_lock
 
 _LOCK = "up.lock"
 _STATE = "up.json"
-# struct flock, by which a system tells who holds a lock: its members, and which of them are its kind and the process.
+# struct flock for F_GETLK: its format, the values of the query, and the indices of l_type and l_pid.
 _FLOCK = {
     "linux": ("hhqqi4x", (fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0), 0, 4),
     "darwin": ("qqihh", (0, 1, 0, fcntl.F_WRLCK, os.SEEK_SET), 3, 2),
@@ -37,7 +37,7 @@ class BrokerState(msgspec.Struct):
 
 
 class UpState(msgspec.Struct, kw_only=True):
-    """What `kerolox up` tells of itself."""
+    """The state file of `kerolox up`."""
 
     pid: int
     version: str
@@ -51,24 +51,24 @@ class UpState(msgspec.Struct, kw_only=True):
 
     @property
     def metrics_urls(self) -> list[str]:
-        """Where Prometheus is told of this process, and of each broker that has one of its own."""
+        """The metrics URLs of this process, and of each broker process."""
         return [url for url in (self.metrics, *(broker.metrics for broker in self.brokers)) if url is not None]
 
 
 def default_folder() -> Path:
-    """Returns where a cluster keeps its data unless it is told otherwise."""
+    """Return the default data folder."""
     return home() / "up"
 
 
 class Folder:
-    """Its lock says whether something runs; its state file only what."""
+    """The lock tells whether a cluster runs; the state file describes it and may be stale."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().absolute()
 
     @property
     def flag(self) -> str:
-        """What a command is to be given to mean this folder, ready for a shell; nothing where it would anyway."""
+        """The `--data` option for this folder, quoted for a shell; empty for the default folder."""
         is_default = self.path == Folder(default_folder()).path
         return "" if is_default else f" --data {shlex.quote(str(self.path))}"
 
@@ -78,7 +78,7 @@ class Folder:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Makes the folder and has it alone until the block ends; ConfigurationError if somebody else has it."""
+        """Create and lock the folder until the block ends; raise ConfigurationError if another process has it."""
         lock = self._take()
         try:
             yield
@@ -100,32 +100,32 @@ class Folder:
             ) from error
 
     def holder(self) -> int | None:
-        """Returns the process that runs from this folder, or None. This process does not see itself."""
-        shape, asked, kind, process = _FLOCK["darwin" if sys.platform == "darwin" else "linux"]
+        """Return the id of the process that has locked this folder, or None. A process does not see its own lock."""
+        layout, query, type_index, pid_index = _FLOCK["darwin" if sys.platform == "darwin" else "linux"]
         try:
             with (self.path / _LOCK).open("rb+") as file:
-                answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(shape, *asked))
+                result = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(layout, *query))
         except FileNotFoundError:
             return None
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM, errno.ENOTDIR):
                 raise ConfigurationError(f"folder {self.path} cannot be read: {error.strerror}") from error
             raise
-        told = struct.unpack(shape, answer)
-        return None if told[kind] == fcntl.F_UNLCK else int(told[process])
+        fields = struct.unpack(layout, result)
+        return None if fields[type_index] == fcntl.F_UNLCK else int(fields[pid_index])
 
     def state(self) -> UpState | None:
-        """Returns what was last told, or None; whether it still runs is for `holder` to say."""
+        """Return the state file, or None. Use `holder` to check whether the cluster still runs."""
         try:
             return msgspec.json.decode((self.path / _STATE).read_bytes(), type=UpState)
         except (OSError, msgspec.MsgspecError):
             return None
 
-    def tell(self, state: UpState) -> None:
-        """Replaces the state file as a whole. It need not survive a power cut, for nothing that it tells of does."""
+    def save_state(self, state: UpState) -> None:
+        """Replace the state file atomically, without fsync: the processes it describes do not survive a crash."""
         temporary = self.path / f"{_STATE}.tmp"
         temporary.write_bytes(msgspec.json.format(msgspec.json.encode(state)) + b"\n")
         temporary.replace(self.path / _STATE)
 
-    def forget(self) -> None:
+    def delete_state(self) -> None:
         (self.path / _STATE).unlink(missing_ok=True)

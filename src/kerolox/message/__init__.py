@@ -1,1 +1,1 @@
-"""A message in memory and as a record in bytes: the store writes it, clients read it."""
+"""Messages in memory and as encoded records; the store writes records, clients read them."""

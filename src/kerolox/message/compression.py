@@ -1,4 +1,4 @@
-"""Bodies made smaller by producers, and restored by consumers; a broker only carries them."""
+"""Compression of message bodies by producers and decompression by consumers (Compressor)."""
 
 import importlib
 import zlib
@@ -7,7 +7,7 @@ from typing import Any
 from kerolox.message import sysflag
 from kerolox.message.errors import CompressionError
 from kerolox.message.sysflag import CompressionType
-from kerolox.runtime.extras import installing
+from kerolox.runtime.optional_deps import install_command
 
 LEVEL = 5
 
@@ -16,7 +16,7 @@ def compress(body: bytes, kind: CompressionType = CompressionType.ZLIB, level: i
     if kind is CompressionType.ZLIB:
         return zlib.compress(body, level)
     if kind is CompressionType.LZ4:
-        # Java's knows no level, and reads no block that leans on the one before it.
+        # lz4-java has no compression level and cannot decode blocks that depend on the previous one.
         compressed: bytes = _module("lz4.frame", kind).compress(body, block_linked=False)
     else:
         compressed = _module("zstandard", kind).ZstdCompressor(level=level).compress(body)
@@ -24,17 +24,15 @@ def compress(body: bytes, kind: CompressionType = CompressionType.ZLIB, level: i
 
 
 def decompress(body: bytes, sys_flag: int, size_max: int) -> bytes:
-    """Returns the body as it was before; the body itself if the flag says that nobody compressed it.
+    """Return the decompressed body, or `body` itself if `sys_flag` does not mark it as compressed.
 
-    CompressionError if it is damaged, or longer than `size_max`, of which no more than that is ever unpacked.
+    CompressionError if it is damaged or would be longer than `size_max`; never more than that is decompressed.
     """
     if not sysflag.is_compressed(sys_flag):
         return body
     kind = sysflag.compression_type(sys_flag)
     if kind is None:
-        raise CompressionError(
-            f"sysFlag {sys_flag:#x} has compression type {(sys_flag & 0x700) >> 8}, known are 0 to 3"
-        )
+        raise CompressionError(f"sysFlag {sys_flag:#x} has compression type {(sys_flag & 0x700) >> 8}, expected 0 to 3")
     if kind is CompressionType.ZLIB:
         restored, is_whole = _from_zlib(body, size_max)
     elif kind is CompressionType.LZ4:
@@ -42,9 +40,9 @@ def decompress(body: bytes, sys_flag: int, size_max: int) -> bytes:
     else:
         restored, is_whole = _from_zstd(body, size_max)
     if len(restored) > size_max:
-        raise CompressionError(f"{kind.name} body of more than {size_max} bytes, which is the most allowed")
+        raise CompressionError(f"{kind.name} body exceeds the limit of {size_max} bytes when decompressed")
     if not is_whole:
-        raise CompressionError(f"{kind.name} body is cut off after {len(body)} bytes")
+        raise CompressionError(f"{kind.name} body is truncated after {len(body)} bytes")
     return restored
 
 
@@ -82,10 +80,10 @@ def _from_zstd(body: bytes, size_max: int) -> tuple[bytes, bool]:
 
 
 def _is_whole_zstd(body: bytes, at: int, has_checksum: bool) -> bool:
-    """Walks over the blocks to the last one, since the reader gives what there is and does not say if that was all."""
+    """Whether the last block is complete: the stream reader does not report a truncated frame."""
     while at + 3 <= len(body):
         header = int.from_bytes(body[at : at + 3], "little")
-        # Of a block that repeats one byte, only that byte is there.
+        # An RLE block (type 1) has one byte of content, whatever its size.
         at += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
         if header & 1:
             return at + 4 * has_checksum <= len(body)
@@ -97,7 +95,9 @@ def _module(name: str, kind: CompressionType) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
-        raise CompressionError(f"{kind.name} bodies need the package {package}: {installing('compression')}") from error
+        raise CompressionError(
+            f"{kind.name} bodies need the package {package}: {install_command('compression')}"
+        ) from error
 
 
 def _damaged(kind: CompressionType, error: Exception) -> CompressionError:

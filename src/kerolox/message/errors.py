@@ -1,20 +1,20 @@
-"""What can be wrong with a message."""
+"""Errors of encoding and decoding messages."""
 
 from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, KeroloxError
 
 
 class RecordError(KeroloxError):
-    """Bytes that are no record, or no batch of records; the message says where, and what is wrong with them."""
+    """Bytes are not a valid record or batch; the text tells the position and the reason."""
 
 
 class MessageIllegal(AnswerError, code=ResponseCode.MESSAGE_ILLEGAL):
-    """A message that no record could hold, or that is longer than allowed."""
+    """A message does not fit into a record or exceeds a limit."""
 
 
 class IdError(KeroloxError):
-    """Text that is no message id, or no recall handle."""
+    """Text is not a message id or recall handle."""
 
 
 class CompressionError(KeroloxError):
-    """A body that cannot be decompressed: damaged, larger than allowed, or of a kind that is not installed here."""
+    """A body cannot be decompressed: it is damaged or too large, or the codec is not installed."""

@@ -1,4 +1,4 @@
-"""The ids of a message: where it lies, what its producer calls it, and by what it may be recalled."""
+"""Message ids: offset id, unique id and recall handle (MessageDecoder, MessageClientIDSetter, RecallMessageHandle)."""
 
 import base64
 import binascii
@@ -14,25 +14,25 @@ from kerolox.runtime.clock import Clock, SystemClock
 
 _LONG = struct.Struct(">q")
 _IPV4_UNIQUE_SIZE, _IPV6_UNIQUE_SIZE = 16, 28
-# A clock that was set back by less than this does not show.
+# If the clock is set back by less than this before the start of the month, the time in the id is 0, as in Java.
 _BACK_MILLIS_MAX = 1_000_000
 
 
 def offset_id(store_host: Host, physical_offset: int) -> str:
-    """Returns the id that says where a message lies: 32 hexadecimal digits, or 56 with IPv6."""
+    """Return the id made of broker address and physical offset: 32 hexadecimal digits, or 56 with IPv6."""
     return (store_host + _LONG.pack(physical_offset)).hex().upper()
 
 
 def parse_offset_id(text: str) -> tuple[Host, int]:
-    """Returns the broker's address and the physical offset."""
+    """Return broker address and physical offset; IdError if the text is not an offset id."""
     data = _bytes_of(text, IPV4_HOST_SIZE + 8, IPV6_HOST_SIZE + 8)
     return data[:-8], _LONG.unpack_from(data, len(data) - 8)[0]
 
 
 class UniqueIds:
-    """Makes the ids by which producers know their messages; each call gives another, from any thread.
+    """Generates the unique ids that producers give their messages; thread-safe.
 
-    ip, pid (2 bytes), a number of the process (4), milliseconds since the month began (4), a counter (2).
+    ip, pid (2 bytes), a number of the process (4), milliseconds since the start of the month (4), a counter (2).
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class UniqueIds:
         if pid is None:
             pid = os.getpid()
         if process_number is None:
-            # Java takes the hash of a class loader: any number that two processes rarely share.
+            # Java uses the hash of a class loader; any number that two processes rarely share will do.
             process_number = int.from_bytes(os.urandom(4), "big")
         self._clock = clock or SystemClock()
         self._fixed = f"{ip.hex().upper()}{pid & 0xFFFF:04X}{process_number & 0xFFFFFFFF:08X}"
@@ -61,7 +61,7 @@ class UniqueIds:
 
 
 def born_millis(unique_id: str, now_millis: int) -> int:
-    """Returns when a unique id was made, if that is less than a month ago and was in this time zone."""
+    """Return the creation time of a unique id; correct if it is less than a month old and of this time zone."""
     data = _bytes_of(unique_id, _IPV4_UNIQUE_SIZE, _IPV6_UNIQUE_SIZE)
     span = int.from_bytes(data[-6:-2], "big")
     start, _ = _month_around(now_millis)
@@ -71,14 +71,14 @@ def born_millis(unique_id: str, now_millis: int) -> int:
 
 
 def _month_around(millis: int) -> tuple[int, int]:
-    """Returns when the month began and when the next one does, in local time as Java has it."""
+    """Return the start of the month and of the next one, in local time as in Java."""
     first = datetime.fromtimestamp(millis / 1000).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     following = (first + timedelta(days=32)).replace(day=1)
     return int(first.timestamp()) * 1000, int(following.timestamp()) * 1000
 
 
 class RecallHandle(NamedTuple):
-    """What a producer keeps to take back a message that has not been delivered yet."""
+    """Identifies a timer message that has not been delivered yet, to recall it."""
 
     topic: str
     broker_name: str
@@ -95,13 +95,13 @@ def encode_handle(handle: RecallHandle) -> str:
 
 def decode_handle(text: str) -> RecallHandle:
     try:
-        # Java takes it without its padding, too.
+        # Java accepts it without padding, too.
         padded = text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4)
         words = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split(" ")
     except (binascii.Error, ValueError) as error:
-        raise IdError(f"{text[:200]!r} is no recall handle: {error}") from error
+        raise IdError(f"{text[:200]!r} is not a recall handle: {error}") from error
     if len(words) < 5 or words[0] != _HANDLE_VERSION:
-        raise IdError(f"{text[:200]!r} is no recall handle of version {_HANDLE_VERSION}")
+        raise IdError(f"{text[:200]!r} is not a recall handle of version {_HANDLE_VERSION}")
     return RecallHandle(*words[1:5])
 
 
@@ -109,8 +109,8 @@ def _bytes_of(text: str, *sizes: int) -> bytes:
     try:
         data = binascii.unhexlify(text)
     except ValueError as error:
-        raise IdError(f"{text[:200]!r} is no message id: {error}") from error
+        raise IdError(f"{text[:200]!r} is not a message id: {error}") from error
     if len(data) not in sizes:
         expected = " or ".join(str(2 * size) for size in sizes)
-        raise IdError(f"{text[:200]!r} is no message id: {len(text)} digits, expected {expected}")
+        raise IdError(f"{text[:200]!r} is not a message id: {len(text)} digits, expected {expected}")
     return data

@@ -1,39 +1,39 @@
-"""A message in memory."""
+"""A message in memory (MessageExt)."""
 
 import msgspec
 from zlib_ng import zlib_ng
 
-from kerolox.message import ids, names, properties
-from kerolox.message.hosts import NOWHERE, Host
+from kerolox.message import ids, properties, property_names
+from kerolox.message.hosts import NO_HOST, Host
 
 CRC_MASK = 0x7FFFFFFF
 
 
 class Message(msgspec.Struct, gc=False, eq=False):
-    """All that a record says. The properties are kept as the bytes they came in, and parsed when somebody asks."""
+    """All fields of a record. Properties are kept as bytes and parsed on first use."""
 
     topic: str
     body: bytes
     properties: bytes = b""
     queue_id: int = 0
-    # The user's own number, carried untouched.
+    # An application-defined number.
     flag: int = 0
     sys_flag: int = 0
     born_timestamp: int = 0
-    born_host: Host = NOWHERE
+    born_host: Host = NO_HOST
     store_timestamp: int = 0
-    store_host: Host = NOWHERE
+    store_host: Host = NO_HOST
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
     queue_offset: int = 0
     physical_offset: int = 0
-    # What was parsed, and from which bytes: whoever sets other properties need not think of it.
+    # Cache of `parsed`, and the bytes it was parsed from: it is invalid if `properties` was set since.
     _parsed: dict[str, str] | None = None
     _parsed_from: bytes = b""
 
     @property
     def parsed(self) -> dict[str, str]:
-        """The properties by name; not to be changed, for the bytes would not follow."""
+        """Properties by name. Do not modify the dict: `properties` would not follow."""
         if self._parsed is None or self._parsed_from is not self.properties:
             self._parsed = properties.parse(self.properties)
             self._parsed_from = self.properties
@@ -44,21 +44,21 @@ class Message(msgspec.Struct, gc=False, eq=False):
 
     @property
     def tags(self) -> str | None:
-        return self.get(names.TAGS)
+        return self.get(property_names.TAGS)
 
     @property
     def keys(self) -> list[str]:
-        return [key for key in (self.get(names.KEYS) or "").split(" ") if key]
+        return [key for key in (self.get(property_names.KEYS) or "").split(" ") if key]
 
     @property
     def offset_id(self) -> str:
-        """The id that says where the message lies."""
+        """Id made of store host and physical offset."""
         return ids.offset_id(self.store_host, self.physical_offset)
 
     @property
     def message_id(self) -> str:
-        """The id that the producer gave it, or else where it lies."""
-        return self.get(names.UNIQ_KEY) or self.offset_id
+        """Unique id given by the producer, otherwise the offset id."""
+        return self.get(property_names.UNIQ_KEY) or self.offset_id
 
     @property
     def body_crc(self) -> int:

@@ -1,4 +1,8 @@
-"""Properties as a record keeps them: name, 0x01, value, 0x02, one after the other."""
+"""Encoded properties of a record: a sequence of name, 0x01, value, 0x02.
+
+Functions take a property name as its marker, the encoded name with its 0x01 (see `mark`), so that hot paths encode it
+once.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,9 +14,9 @@ PROPERTY_SEPARATOR: Final = "\x02"
 
 
 def parse(data: bytes | str) -> dict[str, str]:
-    """Returns names and values; what lacks one of them is left out, and of a name that comes twice the last counts.
+    """Return values by name. Properties without name or value are left out; of a repeated name the last one counts.
 
-    A value ends with 0x02 and may hold 0x01: so reads RocketMQ since 4.9.1 (4.9.0 dropped such a property).
+    A value may contain 0x01, as in RocketMQ since 4.9.1 (4.9.0 dropped such a property).
     """
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     found: dict[str, str] = {}
@@ -24,7 +28,7 @@ def parse(data: bytes | str) -> dict[str, str]:
 
 
 def to_bytes(properties: Mapping[str, str]) -> bytes:
-    """Returns the bytes of a record, 0x02 after each; MessageIllegal if a name or value would be read as another."""
+    """Encode properties, with 0x02 after each; MessageIllegal if a separator in a name or value would change them."""
     text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
     if text.count("\x02") != len(properties) or text.count("\x01") != len(properties):
         for name, value in properties.items():
@@ -33,16 +37,16 @@ def to_bytes(properties: Mapping[str, str]) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise MessageIllegal(f"a property is no text: {error}") from error
+        raise MessageIllegal(f"a property is not valid UTF-8: {error}") from error
 
 
 def mark(name: str) -> bytes:
-    """Returns what `find` looks for; worth keeping where it is asked often."""
+    """Return the marker of a property name, for `find` and the other functions here; keep it in a constant."""
     return name.encode() + b"\x01"
 
 
 def find(data: bytes, marked: bytes) -> bytes:
-    """Returns one value without parsing the others, empty if it is not there; agrees with `parse`."""
+    """Return one value without parsing the others, empty if there is none; agrees with `parse`."""
     before, found, after = data.rpartition(marked)
     if not found:
         return b""
@@ -54,7 +58,7 @@ def find(data: bytes, marked: bytes) -> bytes:
 
 
 def by_mark(data: bytes) -> dict[bytes, bytes]:
-    """Returns all values by what `find` looks for, and what it finds: worth its while if many are looked for."""
+    """Return all values by marker: faster than `find` if many are needed."""
     found: dict[bytes, bytes] = {}
     for part in data.split(b"\x02"):
         start = part.find(b"\x01") + 1
@@ -63,16 +67,16 @@ def by_mark(data: bytes) -> dict[bytes, bytes]:
     return found
 
 
-def outline(data: bytes) -> dict[bytes, bytes]:
-    """Returns the last property with each beginning, by the first four bytes of its name: one look for many names.
+def by_initials(data: bytes) -> dict[bytes, bytes]:
+    """Return the last property for each first four bytes of a name: one pass answers for many names.
 
-    Whoever takes one of them must see that it is the whole name, and else ask `find`.
+    Two names may share their first four bytes: use `find_by_initials`, which checks the whole name.
     """
     return {part[:4]: part for part in data.split(b"\x02")}
 
 
-def pick(outlined: dict[bytes, bytes], data: bytes, marked: bytes) -> bytes:
-    """Returns what `find` does, for a name of four characters or more, with the help of the outline of `data`."""
+def find_by_initials(outlined: dict[bytes, bytes], data: bytes, marked: bytes) -> bytes:
+    """Return the result of `find` for a name of at least four bytes, given `by_initials(data)`."""
     part = outlined.get(marked[:4])
     if part is None:
         return b""
@@ -83,7 +87,7 @@ def pick(outlined: dict[bytes, bytes], data: bytes, marked: bytes) -> bytes:
 
 
 def _find_before(data: bytes, marked: bytes, end: int) -> bytes:
-    """Goes on where the last occurrence was none: the end of a longer name, part of a value, or without a value."""
+    """Search backwards from `end`, where the marker was part of a longer name or of a value, or had no value."""
     at = data.rfind(marked, 0, end)
     while at >= 0:
         if at == 0 or data[at - 1] == 2:
@@ -98,24 +102,24 @@ def _find_before(data: bytes, marked: bytes, end: int) -> bytes:
 
 
 def join(data: bytes, more: bytes) -> bytes:
-    """Returns `data` and then `more`, which wins; 4.9.1 to 5.1 leave out the last 0x02, so it may be missing."""
+    """Append `more`, which takes precedence. RocketMQ 4.9.1 to 5.1 omit the last 0x02, so it is added if missing."""
     if data and data[-1] != 2:
         return data + b"\x02" + more
     return data + more
 
 
 def remove(data: bytes, marked: bytes) -> bytes:
-    """Returns the properties without one; all others stay byte for byte."""
+    """Return the properties without one; the others stay byte for byte."""
     if marked not in data:
         return data
     return b"\x02".join([part for part in data.split(b"\x02") if not part.startswith(marked)])
 
 
 def replace(data: bytes, marked: bytes, value: bytes) -> bytes:
-    """Returns the properties with another value of one that is there; all others stay byte for byte, and in place."""
+    """Return the properties with a new value of an existing one; the others stay byte for byte and in place."""
     return b"\x02".join([marked + value if part.startswith(marked) else part for part in data.split(b"\x02")])
 
 
 def put(data: bytes, marked: bytes, value: bytes) -> bytes:
-    """Returns the properties with this value of one, whether or not it was there; all others stay byte for byte."""
+    """Return the properties with this value of one, added at the end; the others stay byte for byte."""
     return join(remove(data, marked), marked + value + b"\x02")

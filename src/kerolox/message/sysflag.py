@@ -1,4 +1,4 @@
-"""The bits of a message's sysFlag."""
+"""Bits of a message's sysFlag (MessageSysFlag)."""
 
 from enum import IntEnum
 from typing import Final
@@ -16,7 +16,7 @@ BORN_HOST_V6: Final = 0x010
 STORE_HOST_V6: Final = 0x020
 HOSTS_MASK: Final = 0x030
 
-# The body is a batch in one record (BatchCQ topics), which the consumer takes apart.
+# The body is a batch in one record (BatchCQ topics), which the consumer unpacks.
 NEED_UNWRAP: Final = 0x040
 INNER_BATCH: Final = 0x080
 
@@ -29,12 +29,12 @@ class CompressionType(IntEnum):
     ZLIB = 3
 
 
-# 0 is what peers before 4.9.4 and most other languages write, and means zlib.
+# 0 means zlib: clients before 4.9.4 and in most other languages write it.
 _COMPRESSION_TYPES = (CompressionType.ZLIB, CompressionType.LZ4, CompressionType.ZSTD, CompressionType.ZLIB)
 
 
 def transaction_type(sys_flag: int) -> int:
-    """Returns one of NOT_TRANSACTION, PREPARED, COMMIT and ROLLBACK."""
+    """Return NOT_TRANSACTION, PREPARED, COMMIT or ROLLBACK."""
     return sys_flag & TRANSACTION_MASK
 
 
@@ -43,7 +43,7 @@ def with_transaction_type(sys_flag: int, kind: int) -> int:
 
 
 def is_queued(sys_flag: int) -> bool:
-    """Whether a record of this flag gets an entry in a consume queue, and a queue offset of its own."""
+    """Whether a record with this flag gets a queue offset and an entry in a consume queue."""
     return sys_flag & TRANSACTION_MASK in (NOT_TRANSACTION, COMMIT)
 
 
@@ -52,7 +52,7 @@ def is_compressed(sys_flag: int) -> bool:
 
 
 def compression_type(sys_flag: int) -> CompressionType | None:
-    """Returns how the body is compressed, if it is; None if the bits stand for no type."""
+    """Return the compression type, which applies if `is_compressed`; None if the bits are invalid."""
     number = (sys_flag & COMPRESSION_MASK) >> 8
     return _COMPRESSION_TYPES[number] if number < len(_COMPRESSION_TYPES) else None
 
@@ -62,5 +62,5 @@ def with_compression(sys_flag: int, kind: CompressionType) -> int:
 
 
 def without_compression(sys_flag: int) -> int:
-    """Returns the flag of a body that has been decompressed; the type stays, as in Java."""
+    """Return the flag of a decompressed body; the type bits stay, as in Java."""
     return sys_flag & ~COMPRESSED

@@ -1,4 +1,4 @@
-"""Java's hash of text: how tags get into consume queues, and keys into the index."""
+"""String.hashCode of Java: tags codes of consume queues and key hashes of the index."""
 
 import functools
 import struct
@@ -11,31 +11,31 @@ _BITS = 0xFFFFFFFF
 _CHUNK = 64
 _POWERS = tuple(pow(31, exponent, 1 << 32) for exponent in range(_CHUNK + 1))
 
-# The hash is a number in base 31 whose digits may be larger than 30. Written as digits below 31 and their carries,
-# both parts are numbers that int() reads at the speed of C.
+# The hash is a number in base 31 whose digits, the bytes, may exceed 30. Split into remainders and carries, both parts
+# are valid base-31 numbers, which int() parses at C speed.
 _DIGITS = b"0123456789abcdefghijklmnopqrstu"
 _REMAINDERS = bytes(_DIGITS[byte % 31] for byte in range(256))
 _CARRIES = bytes(_DIGITS[byte // 31] for byte in range(256))
 
-# A client's unique id has 32 characters: 20 are the same for all ids of a process, eight for those of a millisecond,
-# and the last four count.
+# A unique id has 32 characters: 20 are the same for all ids of a process, 8 for all of a millisecond, and the last 4
+# are a counter.
 _UNIQUE_KEY_SIZE = 32
 _UNIQUE_HEAD_SIZE = 20
 _UNIQUE_TIME_END = 28
 
-# Longer texts are hashed each time, so that the caches stay small whatever is sent.
+# Longer texts are not cached, so that hostile input cannot make the caches large.
 SHORT_TAG_SIZE_MAX: Final = 64
 _TOPIC_SIZE_MAX = 255
 
-# Many keys are hashed at once as one large number, in which each has a lane of so many bytes: unique ids take 32, and
-# 56 where a client's address is one of IPv6. Step by step neighbours become one: bytes, then pairs of them, and so on,
-# each lane wide enough for what it holds.
+# Many keys are hashed together as one large integer in which each key has a lane of this many bytes: a unique id takes
+# 32, or 56 with an IPv6 address. Each step combines neighbours, first bytes, then pairs and so on, as
+# left * 31**n + right; no intermediate value overflows its part of a lane.
 _LANE_SIZES: Final = (8, 16, 32, 64)
 _LANES: Final = 128
 
 
 def _steps(lane_size: int) -> tuple[tuple[int, int, int], ...]:
-    """Returns of each step by how much is shifted, what is kept, and what it counts."""
+    """Return shift, mask and power of 31 for each step that combines neighbours."""
     sizes = (size for size in (1, 2, 4, 8, 16, 32) if size < lane_size)
     return tuple(
         (
@@ -51,27 +51,27 @@ def _steps(lane_size: int) -> tuple[tuple[int, int, int], ...]:
 
 _STEPS = {size: _steps(size) for size in _LANE_SIZES}
 
-# A one in each lane.
+# The number that is 1 in each lane.
 _ONES = {size: int.from_bytes((bytes(size - 1) + b"\1") * _LANES) for size in _STEPS}
 
 
 def java_hash(text: str) -> int:
-    """Returns what Java's String.hashCode does: over UTF-16 units, wrapping in 32 bits, signed."""
+    """Return String.hashCode: over UTF-16 code units, wrapping in 32 bits, signed."""
     hashed = _hash_ascii(text.encode()) if text.isascii() else _hash_units(text)
     return (hashed ^ 0x80000000) - 0x80000000
 
 
 def tags_code(tag: bytes) -> int:
-    """Returns the number that stands for a tag in a consume queue; 0 for none."""
+    """Return the hash that stands for a tag in a consume queue; 0 for no tag."""
     return short_tags_code(tag) if len(tag) <= SHORT_TAG_SIZE_MAX else _signed_hash(tag)
 
 
 def key_hash(topic: str, key: bytes) -> int:
-    """Returns the hash of `topic#key` as the key index has it: never negative."""
+    """Return the hash of `topic#key` as in the key index: never negative."""
     if len(key) == _UNIQUE_KEY_SIZE and len(topic) <= _TOPIC_SIZE_MAX and key.isascii():
-        # Most keys by far; often only the last four characters differ from the one before.
+        # Most keys are unique ids, and often only the last four characters differ from the previous one.
         a, b, c, d = key[_UNIQUE_TIME_END:]
-        hashed = _moment_hash(topic, key[:_UNIQUE_TIME_END]) + a * 29791 + b * 961 + c * 31 + d & _BITS
+        hashed = _unique_head_hash(topic, key[:_UNIQUE_TIME_END]) + a * 29791 + b * 961 + c * 31 + d & _BITS
         return hashed if hashed < 0x80000000 else -hashed & 0x7FFFFFFF
     prefix = _topic_hash(topic)
     if key.isascii():
@@ -79,26 +79,26 @@ def key_hash(topic: str, key: bytes) -> int:
     else:
         text = key.decode("utf-8", "replace")
         hashed = prefix * _power(len(text.encode("utf-16-le")) >> 1) + _hash_units(text) & _BITS
-    # Of the smallest number there is no positive form in Java, and the index takes 0 for it: so does the mask.
+    # Math.abs(Integer.MIN_VALUE) is negative in Java, and the index uses 0 instead; so does the mask.
     return hashed if hashed < 0x80000000 else -hashed & 0x7FFFFFFF
 
 
 def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
-    """Returns the `key_hash` of each key with the topic that stands in the same place; three times as fast for many."""
+    """Return the `key_hash` of each pair of topic and key; three times as fast for many."""
     count, sizes = len(keys), set(map(len, keys))
     is_one_topic = count > 1 and topics.count(topics[0]) == count
-    if is_one_topic and len(sizes) == 1 and (found := _even_hashes(topics[0], keys)):
+    if is_one_topic and len(sizes) == 1 and (found := _equal_size_hashes(topics[0], keys)):
         return found
     if count > _LANES:
         parts = range(0, count, _LANES)
         return [hashed for at in parts for hashed in key_hashes(topics[at : at + _LANES], keys[at : at + _LANES])]
     lane_size = _lane_size(max(sizes, default=0))
-    # A hash is that of what follows leading zeros.
+    # Leading zeros do not change the hash.
     text = b"".join(keys if sizes == {lane_size} else [key.rjust(lane_size, b"\0") for key in keys])
     if len(text) > count * lane_size or not text.isascii():
         return _mixed_hashes(topics, keys)
     by_topic, powers = {topic: _topic_hash(topic) for topic in set(topics)}, _POWERS
-    lanes = _last_words("I", _summed(text, lane_size), len(text), lane_size)
+    lanes = _last_words("I", _combined(text, lane_size), len(text), lane_size)
     # As in `key_hash`.
     return [
         hashed
@@ -108,10 +108,10 @@ def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
     ]
 
 
-def _even_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
-    """Returns the same of keys of one size and one topic; nothing if they are too long, or not of ASCII.
+def _equal_size_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
+    """Return the hashes of keys of one size and one topic; empty if they are too long or not ASCII.
 
-    What all begin with is hashed once: most of an id if one client gave them one after the other.
+    The common prefix is hashed once: it is most of a unique id if one client generated them.
     """
     text, first, last = b"".join(keys), min(keys), max(keys)
     size = len(first)
@@ -130,20 +130,20 @@ def _even_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
     hashes: list[int] = []
     for start in range(0, len(rests), _LANES * lane_size):
         block = rests[start : start + _LANES * lane_size]
-        # A lane has room for this too.
-        number = _summed(block, lane_size) + prefix * (_ONES[lane_size] >> 8 * (_LANES * lane_size - len(block)))
+        # Adding the prefix does not overflow a lane either.
+        number = _combined(block, lane_size) + prefix * (_ONES[lane_size] >> 8 * (_LANES * lane_size - len(block)))
         hashes += map(abs, _last_words("i", number, len(block), lane_size))
     # As in `key_hash`.
     return [hashed & 0x7FFFFFFF for hashed in hashes] if max(hashes) > 0x7FFFFFFF else hashes
 
 
 def _lane_size(size: int) -> int:
-    """Returns how wide a lane must be; the widest that there is if none is wide enough."""
+    """Return the narrowest lane for `size` bytes, or the widest one if none is wide enough."""
     return next((lane for lane in _LANE_SIZES if size <= lane), _LANE_SIZES[-1])
 
 
-def _summed(text: bytes | bytearray, lane_size: int) -> int:
-    """Returns a number that has in the last 32 bits of each lane those of the hash of what is in the lane."""
+def _combined(text: bytes | bytearray, lane_size: int) -> int:
+    """Return a number whose lanes hold in their last 32 bits the hash of the bytes in the lane."""
     number = int.from_bytes(text)
     for shift, mask, power in _STEPS[lane_size]:
         number = (number >> shift & mask) * power + (number & mask)
@@ -151,7 +151,7 @@ def _summed(text: bytes | bytearray, lane_size: int) -> int:
 
 
 def _last_words(kind: str, number: int, size: int, lane_size: int) -> "array[int]":
-    """Returns the last 32 bits of each lane of a number of `size` bytes."""
+    """Return the last 32 bits of each lane of a number of `size` bytes."""
     words = array(kind, number.to_bytes(size))[lane_size // 4 - 1 :: lane_size // 4]
     if sys.byteorder == "little":
         words.byteswap()
@@ -159,7 +159,7 @@ def _last_words(kind: str, number: int, size: int, lane_size: int) -> "array[int
 
 
 def _mixed_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
-    """Returns the same where some keys are too long for a lane, or are not of ASCII."""
+    """Return the hashes if some keys are too long for a lane or not ASCII."""
     found = key_hashes(topics, [key if len(key) <= _LANE_SIZES[-1] and key.isascii() else b"" for key in keys])
     for at, key in enumerate(keys):
         if len(key) > _LANE_SIZES[-1] or not key.isascii():
@@ -177,16 +177,16 @@ def _prefix_hash(topic: str, head: bytes) -> int:
 
 
 @functools.lru_cache(maxsize=8192)
-def _moment_hash(topic: str, head: bytes) -> int:
-    """Returns what all but the last four characters of a unique id add to its hash."""
+def _unique_head_hash(topic: str, head: bytes) -> int:
+    """Return the share of the hash of a unique id that comes from all but its last four characters."""
     prefix = _prefix_hash(topic, head[:_UNIQUE_HEAD_SIZE])
-    moment = prefix * _POWERS[_UNIQUE_TIME_END - _UNIQUE_HEAD_SIZE] + _hash_ascii(head[_UNIQUE_HEAD_SIZE:])
-    return moment * _POWERS[_UNIQUE_KEY_SIZE - _UNIQUE_TIME_END] & _BITS
+    hashed = prefix * _POWERS[_UNIQUE_TIME_END - _UNIQUE_HEAD_SIZE] + _hash_ascii(head[_UNIQUE_HEAD_SIZE:])
+    return hashed * _POWERS[_UNIQUE_KEY_SIZE - _UNIQUE_TIME_END] & _BITS
 
 
 @functools.lru_cache(maxsize=8192)
 def short_tags_code(tag: bytes) -> int:
-    """Returns the same for a tag of at most SHORT_TAG_SIZE_MAX bytes, and remembers it."""
+    """Return the tags code of a tag of at most SHORT_TAG_SIZE_MAX bytes, cached."""
     return _signed_hash(tag)
 
 
@@ -195,7 +195,7 @@ def _signed_hash(data: bytes) -> int:
 
 
 def _unsigned_hash(data: bytes) -> int:
-    # What is not UTF-8 is replaced, as Java does when it reads the properties.
+    # Invalid UTF-8 is replaced, as in Java when it decodes the properties.
     return _hash_ascii(data) if data.isascii() else _hash_units(data.decode("utf-8", "replace"))
 
 

@@ -1,6 +1,6 @@
-"""The NameServer: the route table and those who ask it."""
+"""The NameServer: brokers register their topics, clients query the routes."""
 
-from kerolox.namesrv.configuration import NamesrvConfig
+from kerolox.namesrv.config import NamesrvConfig
 from kerolox.namesrv.namesrv import NameServer
 
 __all__ = ["NameServer", "NamesrvConfig"]

@@ -1,14 +1,14 @@
-"""What a NameServer tells Prometheus. The original's tells nothing, so that the names are ours."""
+"""Prometheus metrics of the NameServer. RocketMQ's NameServer has none, so the names are our own."""
 
 from collections import Counter
 
-from kerolox.namesrv.configuration import NamesrvConfig
+from kerolox.namesrv.config import NamesrvConfig
 from kerolox.namesrv.route_table import RouteTable
-from kerolox.remoting.server import Server
-from kerolox.runtime.exposition import Family, Kind, Metric, Sample, Series, Told
-from kerolox.runtime.tallies import OTHER
+from kerolox.remoting.server.server import Server
+from kerolox.runtime.metrics.counters import OTHER
+from kerolox.runtime.metrics.prometheus import Family, Kind, Metric, MetricFamily, Sample, Series
 
-BROKERS = Metric("kerolox_namesrv_brokers", Kind.GAUGE, "Brokers that are registered.", ("broker_cluster",))
+BROKERS = Metric("kerolox_namesrv_brokers", Kind.GAUGE, "Registered brokers.", ("broker_cluster",))
 TOPICS = Metric("kerolox_namesrv_topics", Kind.GAUGE, "Topics that have a route.")
 CONNECTIONS = Metric("kerolox_namesrv_connections", Kind.GAUGE, "Connections of brokers, clients and tools.")
 
@@ -16,7 +16,7 @@ METRICS = (BROKERS, TOPICS, CONNECTIONS)
 
 
 class NameServerMetrics:
-    """Reads the route table when somebody asks."""
+    """Reads the route table for every scrape."""
 
     def __init__(self, config: NamesrvConfig, table: RouteTable, server: Server) -> None:
         self._config = config
@@ -24,9 +24,9 @@ class NameServerMetrics:
         self._server = server
         self._clusters = Series(config.metrics_series_max)
 
-    async def gather(self) -> list[Told]:
+    async def gather(self) -> list[MetricFamily]:
         common = {"node_type": "nameserver", "node_id": self._server.address, **self._config.extra_labels()}
-        clusters = Counter(where.cluster for where in self._table.live)
+        clusters = Counter(broker.cluster for broker in self._table.live)
         brokers = self._clusters.gauges((((name,), (name,), count) for name, count in clusters.items()), (OTHER,))
         found: dict[Metric, list[Sample]] = {
             BROKERS: brokers,

@@ -1,16 +1,18 @@
-"""The route table: which brokers are alive, and which topics they carry."""
+"""The route table: live brokers and the topics they have (RouteInfoManager)."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from kerolox.errors import SystemFailure
-from kerolox.namesrv.configuration import NamesrvConfig
-from kerolox.namesrv.tables import MASTER_ID, BrokerAddress, BrokerGroup, LiveBroker, Topic
+from kerolox.namesrv.config import NamesrvConfig
+from kerolox.namesrv.entries import MASTER_ID, BrokerAddress, BrokerGroup, LiveBroker, Topic
 from kerolox.runtime.clock import Clock
+from kerolox.runtime.cooperative import Steps, run_at_once
 from kerolox.wire.bodies.registration import RegisterBrokerBody
 from kerolox.wire.bodies.routes import QueueData
-from kerolox.wire.bodies.topics import DataVersion, Perm, TopicConfigTable
+from kerolox.wire.bodies.topics import DataVersion, Perm, TopicConfig, TopicConfigTable, TopicQueueMappingInfo
 from kerolox.wire.headers.namesrv import BrokerRegistered, NotifyMinBrokerIdChange, RegisterBroker
 
 log = logging.getLogger(__name__)
@@ -18,20 +20,25 @@ log = logging.getLogger(__name__)
 NAME_LENGTH_MAX = 255
 TOPIC_LENGTH_MAX = 1024
 FILTER_SERVERS_MAX = 256
+# Topics of a registration that are processed in one step; other tasks run between the steps.
+_TOPICS_PER_STEP = 2000
 
 _READ_WRITE = int(Perm.READ | Perm.WRITE)
 _NOT_WRITE = int(~Perm.WRITE)
 
 
 class Notice(NamedTuple):
-    """What the members of a group must be told when another of them has become the first."""
+    """A change of the minimum broker id of a group, and the addresses to notify."""
 
     addresses: list[str]
     change: NotifyMinBrokerIdChange
 
 
 class RouteTable:
-    """Everything brokers have registered. Nothing here waits, so every change is whole."""
+    """The registrations of all brokers. No method awaits, so other tasks never see a half-made change.
+
+    Only `register_steps` lets other tasks run, between portions of topics.
+    """
 
     def __init__(self, config: NamesrvConfig, clock: Clock, *, notify: Callable[[Notice], None] | None = None) -> None:
         self._config = config
@@ -46,39 +53,52 @@ class RouteTable:
     # Registration
 
     def renew(self, header: RegisterBroker, body: bytes, channel: object) -> BrokerRegistered | None:
-        """Takes a registration that repeats the broker's last to the letter, which most do, for a heartbeat.
+        """Treats a registration identical to the broker's last one, as most are, as a heartbeat, without decoding it.
 
-        None if it is another, or if something has changed since: then it must be read.
+        None if it differs, or if its group has changed since: then it must be decoded and applied.
         """
-        where = BrokerAddress(header.cluster_name, header.broker_addr)
-        live = self.live.get(where)
-        # The header has a checksum of the body; only if it is the same is the body worth a look.
-        if live is None or live.header != header or live.said != (hash(body), self.groups[live.group].revision):
+        broker = BrokerAddress(header.cluster_name, header.broker_addr)
+        live = self.live.get(broker)
+        # Compare headers first: they contain a checksum of the body, so the body is hashed only if that is equal.
+        if (
+            live is None
+            or live.header != header
+            or live.body_hash_and_revision != (hash(body), self.groups[live.group].revision)
+        ):
             return None
-        live.updated_at_millis = self._clock.millis()
+        live.last_heartbeat = self._clock.monotonic()
         if live.channel is not channel:
-            self._move(where, live, channel)
-        return self._answer_to(header)
+            self._move_to_channel(broker, live, channel)
+        return self._response_to(header)
 
     def register(
-        self, header: RegisterBroker, body: RegisterBrokerBody, channel: object, *, said: int | None = None
+        self, header: RegisterBroker, body: RegisterBrokerBody, channel: object, *, body_hash: int | None = None
     ) -> BrokerRegistered:
-        """Takes in what a broker says of itself and returns who its master is, if it is a slave.
+        """Applies a registration in one go; see `register_steps`."""
+        return run_at_once(self.register_steps(header, body, channel, body_hash=body_hash))
 
-        SystemFailure if a broker that has not registered yet brings exactly one topic: that is an increment
-        that has overtaken the full registration. `said` is the hash of the body as it came.
+    def register_steps(
+        self, header: RegisterBroker, body: RegisterBrokerBody, channel: object, *, body_hash: int | None = None
+    ) -> Steps[BrokerRegistered]:
+        """Applies a registration, and returns the address of the master to a slave.
+
+        The first step checks everything and adds the broker; its topics follow in portions. The caller must not start
+        another registration of the same broker before they are complete.
+
+        SystemFailure if the first registration of a broker has exactly one topic: that is an incremental registration
+        that has overtaken the full one. `body_hash` is the hash of the encoded body, for `renew`.
         """
-        where = BrokerAddress(header.cluster_name, header.broker_addr)
-        self._check_bounds(where, header, body)
-        self._leave_other_group(where, header.broker_name)
+        broker = BrokerAddress(header.cluster_name, header.broker_addr)
+        self._check_bounds(broker, header, body)
+        self._leave_other_group(broker, header.broker_name)
         table = body.topic_config_serialize_wrapper
         group = self._group(header)
         is_old_version = header.enable_acting_master is None
-        self._describe(group, bool(header.enable_acting_master), header.zone_name)
+        self._update_group(group, bool(header.enable_acting_master), header.zone_name)
         min_id_before = group.min_id or 0
-        self._forget_other_ids(group, header)
+        self._remove_other_ids(group, header)
         if self._is_outdated(group, header, table.data_version):
-            self._forget_live(where)
+            self._remove_live(broker)
             return BrokerRegistered()
         is_first = header.broker_id not in group.addresses
         if is_first and len(table.topic_config_table) == 1:
@@ -86,46 +106,68 @@ class RouteTable:
             raise SystemFailure("register broker failed")
         if group.addresses.get(header.broker_id) != header.broker_addr:
             group.addresses[header.broker_id] = header.broker_addr
-            group.has_changed()
+            group.invalidate()
         is_master = header.broker_id == MASTER_ID
         is_prime_slave = not is_old_version and not is_master and header.broker_id == group.min_id
-        if is_master or is_prime_slave:
-            known = self.live.get(where)
+        known = self.live.get(broker)
+        updates_topics = is_master or is_prime_slave
+        if updates_topics:
+            self._remove_missing(group, table)
+        self._add_live(broker, header, body, channel, body_hash)
+        if updates_topics:
             has_changed = is_first or known is None or known.data_version != table.data_version
             perm_mask = _NOT_WRITE if is_prime_slave and group.enable_acting_master else -1
-            self._take_topics(group, table, has_changed, perm_mask)
-        self._keep_alive(where, header, body, channel, said)
+            configs = iter(table.topic_config_table.values())
+            while portion := list(islice(configs, _TOPICS_PER_STEP)):
+                self._update_topics(group, portion, has_changed, perm_mask)
+                if len(portion) == _TOPICS_PER_STEP:
+                    yield
+                    if broker not in self.live or self.groups.get(group.name) is not group:
+                        raise SystemFailure("the broker was unregistered during its registration")
+            if has_changed:
+                self._update_mappings(group, table.topic_queue_mapping_info_map or {})
         if self._config.notify_min_broker_id_changed and header.broker_id < min_id_before:
-            self._announce(group, ha_address=header.ha_server_addr)
-        return self._answer_to(header)
+            self._notify_min_id_change(group, ha_address=header.ha_server_addr)
+        return self._response_to(header)
 
-    def _check_bounds(self, where: BrokerAddress, header: RegisterBroker, body: RegisterBrokerBody) -> None:
-        """Refuses what is too much before anything is changed."""
+    def _check_bounds(self, broker: BrokerAddress, header: RegisterBroker, body: RegisterBrokerBody) -> None:
+        """Refuses a registration that exceeds a limit, before anything is changed."""
         filter_servers = body.filter_server_list or []
-        names = [header.broker_name, *where, header.ha_server_addr, header.zone_name or "", *filter_servers]
-        if max(map(len, names)) > NAME_LENGTH_MAX or not header.broker_name or not all(where):
+        names = [header.broker_name, *broker, header.ha_server_addr, header.zone_name or "", *filter_servers]
+        if max(map(len, names)) > NAME_LENGTH_MAX or not header.broker_name or not all(broker):
             raise SystemFailure(
                 f"names of brokers, addresses, clusters and zones have 1 to {NAME_LENGTH_MAX} characters"
             )
         if len(filter_servers) > FILTER_SERVERS_MAX:
             raise SystemFailure(f"{len(filter_servers)} filter servers, at most {FILTER_SERVERS_MAX} allowed")
-        if where not in self.live and len(self.live) >= self._config.broker_nums_max:
+        if broker not in self.live and len(self.live) >= self._config.broker_nums_max:
             raise SystemFailure(f"{len(self.live)} brokers are registered, at most brokerNumsMax allowed")
         configs = body.topic_config_serialize_wrapper.topic_config_table.values()
+        for config in configs:
+            self._check_queues(config.topic_name, config)
         self._check_topics([config.topic_name for config in configs if config.topic_name not in self.topics])
+
+    def _check_queues(self, topic: str, queues: TopicConfig | QueueData) -> None:
+        """Refuses huge numbers of queues: clients build a list of them."""
+        count, count_max = max(queues.read_queue_nums, queues.write_queue_nums), self._config.topic_queue_nums_max
+        if count > count_max:
+            raise SystemFailure(
+                f"topic {topic[:TOPIC_LENGTH_MAX]} of {count} queues exceeds the limit of {count_max} "
+                "(topicQueueNumsMax)"
+            )
 
     def _check_topics(self, names: list[str]) -> None:
         for name in names:
             if not 0 < len(name) <= TOPIC_LENGTH_MAX:
-                raise SystemFailure(f"a topic name of {len(name)} characters, from 1 to {TOPIC_LENGTH_MAX} allowed")
+                raise SystemFailure(f"topic name of {len(name)} characters, 1 to {TOPIC_LENGTH_MAX} are allowed")
         if len(self.topics) + len(names) > self._config.topic_nums_max:
             raise SystemFailure(f"{len(self.topics)} topics are registered, at most topicNumsMax allowed")
 
-    def _leave_other_group(self, where: BrokerAddress, group_name: str) -> None:
-        """A process is in one group: one that comes back under a new name leaves the old."""
-        live = self.live.get(where)
+    def _leave_other_group(self, broker: BrokerAddress, group_name: str) -> None:
+        """Removes a broker from its old group if it now registers under another broker name."""
+        live = self.live.get(broker)
         if live is not None and live.group != group_name:
-            self.unregister(where, live.group)
+            self.unregister(broker, live.group)
 
     def _group(self, header: RegisterBroker) -> BrokerGroup:
         group = self.groups.get(header.broker_name)
@@ -136,39 +178,44 @@ class RouteTable:
         return group
 
     @staticmethod
-    def _describe(group: BrokerGroup, enable_acting_master: bool, zone_name: str | None) -> None:
+    def _update_group(group: BrokerGroup, enable_acting_master: bool, zone_name: str | None) -> None:
         if (group.enable_acting_master, group.zone_name) != (enable_acting_master, zone_name):
             group.enable_acting_master, group.zone_name = enable_acting_master, zone_name
-            group.has_changed()
+            group.invalidate()
 
     @staticmethod
-    def _forget_other_ids(group: BrokerGroup, header: RegisterBroker) -> None:
-        """An address has one id: a slave that became the master is no longer a slave."""
+    def _remove_other_ids(group: BrokerGroup, header: RegisterBroker) -> None:
+        """Removes other ids of the same address: after a switch the new master is no longer listed as a slave."""
         for broker_id, address in list(group.addresses.items()):
             if address == header.broker_addr and broker_id != header.broker_id:
                 del group.addresses[broker_id]
-                group.has_changed()
+                group.invalidate()
 
     def _is_outdated(self, group: BrokerGroup, header: RegisterBroker, version: DataVersion) -> bool:
-        """Whether another address holds this id with a newer state: the registration is of a deposed master."""
+        """Whether another address has this id with a newer state: then a deposed master is registering."""
         holder = group.addresses.get(header.broker_id)
         if holder is None or holder == header.broker_addr:
             return False
         live = self.live.get(BrokerAddress(header.cluster_name, holder))
         if live is None or live.data_version.state_version <= version.state_version:
             return False
-        log.warning("ignored %s of %s, as %s has a newer state", header.broker_addr, group.name, holder)
+        log.warning(
+            "ignored the registration of %s in group %s: %s has a newer state", header.broker_addr, group.name, holder
+        )
         return True
 
-    def _take_topics(self, group: BrokerGroup, table: TopicConfigTable, has_changed: bool, perm_mask: int) -> None:
-        mappings = table.topic_queue_mapping_info_map or {}
-        configs = table.topic_config_table
-        if self._config.delete_topic_with_broker_registration and not mappings:
+    def _remove_missing(self, group: BrokerGroup, table: TopicConfigTable) -> None:
+        if self._config.delete_topic_with_broker_registration and not table.topic_queue_mapping_info_map:
+            configs = table.topic_config_table
             for gone in [topic for name, topic in group.topics.items() if name not in configs]:
                 self._remove_queues(gone, group)
+
+    def _update_topics(
+        self, group: BrokerGroup, configs: Iterable[TopicConfig], has_changed: bool, perm_mask: int
+    ) -> None:
         name, known, topics = group.name, group.topics, self.topics
         topic: Topic | None
-        for config in configs.values():
+        for config in configs:
             topic_name = config.topic_name
             perm = config.perm & perm_mask
             topic = known.get(topic_name)
@@ -186,49 +233,50 @@ class RouteTable:
             topic.queues[name] = QueueData(
                 name, config.read_queue_nums, config.write_queue_nums, perm, config.topic_sys_flag
             )
-            topic.answers.clear()
-        if has_changed:
-            for topic_name, mapping in mappings.items():
-                topic = topics.get(topic_name)
-                if topic is not None:
-                    topic.mappings = (topic.mappings or {}) | {name: mapping}
-                    topic.answers.clear()
+            topic.encoded_routes.clear()
+
+    def _update_mappings(self, group: BrokerGroup, mappings: Mapping[str, TopicQueueMappingInfo]) -> None:
+        for topic_name, mapping in mappings.items():
+            topic = self.topics.get(topic_name)
+            if topic is not None:
+                topic.mappings = (topic.mappings or {}) | {group.name: mapping}
+                topic.encoded_routes.clear()
 
     def _new_topic(self, name: str) -> Topic:
         topic = self.topics[name] = Topic(name)
         return topic
 
-    def _keep_alive(
+    def _add_live(
         self,
-        where: BrokerAddress,
+        broker: BrokerAddress,
         header: RegisterBroker,
         body: RegisterBrokerBody,
         channel: object,
-        said: int | None,
+        body_hash: int | None,
     ) -> None:
         group = self.groups[header.broker_name]
-        previous = self.live.get(where)
+        previous = self.live.get(broker)
         filter_servers = previous.filter_servers if previous is not None else []
         if body.filter_server_list is not None and body.filter_server_list != filter_servers:
             filter_servers = body.filter_server_list
-            group.has_changed()
+            group.invalidate()
         if previous is None:
-            log.info("broker %s of group %s registered", where.address, header.broker_name)
+            log.info("broker %s of group %s registered", broker.address, header.broker_name)
         else:
-            self._forget_live(where)
-        self.live[where] = LiveBroker(
+            self._remove_live(broker)
+        self.live[broker] = LiveBroker(
             group=header.broker_name,
             header=header,
-            said=(said, group.revision),
-            updated_at_millis=self._clock.millis(),
+            body_hash_and_revision=(body_hash, group.revision),
+            last_heartbeat=self._clock.monotonic(),
             data_version=body.topic_config_serialize_wrapper.data_version,
             channel=channel,
             filter_servers=filter_servers,
         )
-        self._by_channel.setdefault(channel, set()).add(where)
+        self._by_channel.setdefault(channel, set()).add(broker)
 
-    def _answer_to(self, header: RegisterBroker) -> BrokerRegistered:
-        """Says who the master is, if it lives and is not the asker itself."""
+    def _response_to(self, header: RegisterBroker) -> BrokerRegistered:
+        """Returns the master's addresses to a slave, if the master is alive; empty for the master itself."""
         address = self.groups[header.broker_name].addresses.get(MASTER_ID)
         if header.broker_id == MASTER_ID or address is None:
             return BrokerRegistered()
@@ -239,61 +287,63 @@ class RouteTable:
 
     # Liveness
 
-    def heard_of(self, where: BrokerAddress) -> LiveBroker | None:
-        """Notes a heartbeat; returns what is known of the broker, None if it never registered."""
-        live = self.live.get(where)
+    def heartbeat(self, broker: BrokerAddress) -> LiveBroker | None:
+        """Records a heartbeat; returns the entry of the broker, or None if it has not registered."""
+        live = self.live.get(broker)
         if live is not None:
-            live.updated_at_millis = self._clock.millis()
+            live.last_heartbeat = self._clock.monotonic()
         return live
 
     def expired(self) -> list[tuple[BrokerAddress, LiveBroker]]:
-        """Returns the brokers that have been silent for longer than they said they would be."""
-        now = self._clock.millis()
+        """Returns the brokers whose last heartbeat is older than the timeout that they registered with."""
+        now = self._clock.monotonic()
         return [
-            (where, live) for where, live in self.live.items() if live.updated_at_millis + live.timeout_millis < now
+            (broker, live)
+            for broker, live in self.live.items()
+            if live.last_heartbeat + live.timeout_millis / 1000 < now
         ]
 
     def channel_closed(self, channel: object) -> None:
         """Removes the brokers that registered on this connection and have not registered on another since."""
-        for where in list(self._by_channel.get(channel, ())):
-            log.info("broker %s is gone: its connection closed", where.address)
-            self.unregister(where, self.live[where].group)
+        for broker in list(self._by_channel.get(channel, ())):
+            log.info("broker %s removed: its connection closed", broker.address)
+            self.unregister(broker, self.live[broker].group)
 
-    def unregister(self, where: BrokerAddress, group_name: str) -> None:
-        """Removes a broker, and with the last of its group the group and the topics only it had."""
-        live = self.live.get(where)
-        self._forget_live(where)
-        # Where it registered counts, whatever name it gives now.
+    def unregister(self, broker: BrokerAddress, group_name: str) -> None:
+        """Removes a broker; with the last broker of a group also the group and the topics that only it had."""
+        live = self.live.get(broker)
+        self._remove_live(broker)
+        # The group it registered in counts, not the one in the request.
         group = self.groups.get(group_name if live is None else live.group)
         if group is None:
             return
         min_id_before = group.min_id
-        removed = [broker_id for broker_id, address in group.addresses.items() if address == where.address]
+        removed = [broker_id for broker_id, address in group.addresses.items() if address == broker.address]
         for broker_id in removed:
             del group.addresses[broker_id]
-        group.has_changed()
         if not group.addresses:
             self._drop_if_empty(group)
             return
+        group.invalidate()
         if group.enable_acting_master and MASTER_ID not in group.addresses:
             for topic in group.topics.values():
                 topic.queues[group.name].perm &= _NOT_WRITE
-        has_lost_first = min_id_before in removed
-        if self._config.notify_min_broker_id_changed and has_lost_first and group.enable_acting_master:
-            self._announce(group, offline_address=where.address)
+        has_lost_min_id = min_id_before in removed
+        if self._config.notify_min_broker_id_changed and has_lost_min_id and group.enable_acting_master:
+            self._notify_min_id_change(group, offline_address=broker.address)
 
-    def _move(self, where: BrokerAddress, live: LiveBroker, channel: object) -> None:
-        """Notes that a broker has come back on another connection."""
-        self._forget_live(where)
+    def _move_to_channel(self, broker: BrokerAddress, live: LiveBroker, channel: object) -> None:
+        """Records that a broker has reconnected."""
+        self._remove_live(broker)
         live.channel = channel
-        self.live[where] = live
-        self._by_channel.setdefault(channel, set()).add(where)
+        self.live[broker] = live
+        self._by_channel.setdefault(channel, set()).add(broker)
 
-    def _forget_live(self, where: BrokerAddress) -> None:
-        live = self.live.pop(where, None)
+    def _remove_live(self, broker: BrokerAddress) -> None:
+        live = self.live.pop(broker, None)
         if live is not None:
             registered = self._by_channel[live.channel]
-            registered.discard(where)
+            registered.discard(broker)
             if not registered:
                 del self._by_channel[live.channel]
 
@@ -306,47 +356,59 @@ class RouteTable:
                 del members[group.name]
                 if not members:
                     del self.clusters[cluster]
-        for topic in list(group.topics.values()):
-            self._remove_queues(topic, group)
+        # `_remove_queues` inlined: the NameServer must not stall when a broker with 100,000 topics leaves.
+        name = group.name
+        for topic_name, topic in group.topics.items():
+            topic.queues.pop(name, None)
+            topic.encoded_routes.clear()
+            if topic.mappings is not None:
+                topic.mappings = {
+                    broker: mapping for broker, mapping in topic.mappings.items() if broker != name
+                } or None
+            if not topic.queues and self.topics.get(topic_name) is topic:
+                del self.topics[topic_name]
+        group.topics.clear()
 
-    def _announce(
+    def _notify_min_id_change(
         self, group: BrokerGroup, *, ha_address: str | None = None, offline_address: str | None = None
     ) -> None:
-        first = min(group.addresses)
-        # Who has just come knows; who stays behind a loss must all be told.
-        told = [
+        min_id = min(group.addresses)
+        # A broker that has just registered knows its own id. After a loss all remaining members are notified.
+        recipients = [
             address
             for broker_id, address in group.addresses.items()
-            if offline_address is not None or len(group.addresses) == 1 or broker_id != first
+            if offline_address is not None or len(group.addresses) == 1 or broker_id != min_id
         ]
         change = NotifyMinBrokerIdChange(
-            min_broker_id=first,
-            min_broker_addr=group.addresses[first],
+            min_broker_id=min_id,
+            min_broker_addr=group.addresses[min_id],
             offline_broker_addr=offline_address,
             ha_broker_addr=ha_address,
         )
-        log.info("the first broker of group %s is now %d, telling %s", group.name, first, told)
-        self._notify(Notice(told, change))
+        log.info("the minimum broker id of group %s is now %d, notifying %s", group.name, min_id, recipients)
+        self._notify(Notice(recipients, change))
 
     # Topics
 
     def add_topic(self, name: str, queue_datas: Iterable[QueueData]) -> None:
-        """Adds the queues of one topic; nothing, if one of their brokers is unknown."""
+        """Adds the queues of one topic; does nothing if one of their brokers is unknown."""
         queue_datas = list(queue_datas)
         unknown = [queues.broker_name for queues in queue_datas if queues.broker_name not in self.groups]
         if unknown or not queue_datas:
-            log.warning("topic %s not registered: unknown brokers %s", name, unknown)
+            log.warning("topic %s not registered: %d unknown brokers %s", name, len(unknown), unknown[:10])
             return
+        for queues in queue_datas:
+            self._check_queues(name, queues)
         if name not in self.topics:
             self._check_topics([name])
         topic = self.topics.get(name) or self._new_topic(name)
         for queues in queue_datas:
             topic.queues[queues.broker_name] = queues
             self.groups[queues.broker_name].topics[name] = topic
-        topic.answers.clear()
+        topic.encoded_routes.clear()
 
     def delete_topic(self, name: str, cluster: str | None = None) -> None:
-        """Forgets a topic, on the brokers of one cluster or on all."""
+        """Removes a topic from the brokers of one cluster, or from all brokers."""
         topic = self.topics.get(name)
         if topic is None:
             return
@@ -358,20 +420,20 @@ class RouteTable:
             self._remove_queues(topic, group)
 
     def set_write_perm(self, broker_name: str, *, is_writable: bool) -> int:
-        """Takes the write bit from all queues of a broker, or sets them readable and writable; returns how many."""
+        """Makes all topics of a broker read-only, or readable and writable; returns the number of topics."""
         group = self.groups.get(broker_name)
         if group is None:
             return 0
         for topic in group.topics.values():
             queues = topic.queues[broker_name]
             queues.perm = _READ_WRITE if is_writable else queues.perm & _NOT_WRITE
-            topic.answers.clear()
+            topic.encoded_routes.clear()
         return len(group.topics)
 
-    def forget_answers(self) -> None:
-        """Makes every registration be read and every route be encoded anew; for changes that concern them all."""
+    def invalidate_responses(self) -> None:
+        """Makes all registrations be decoded and all routes be encoded again; for changes of the configuration."""
         for group in self.groups.values():
-            group.has_changed()
+            group.invalidate()
 
     def _remove_queues(self, topic: Topic, group: BrokerGroup) -> None:
         topic.queues.pop(group.name, None)
@@ -379,6 +441,6 @@ class RouteTable:
         if topic.mappings is not None:
             topic.mappings = {name: mapping for name, mapping in topic.mappings.items() if name != group.name} or None
         group.revision += 1
-        topic.answers.clear()
+        topic.encoded_routes.clear()
         if not topic.queues and self.topics.get(topic.name) is topic:
             del self.topics[topic.name]

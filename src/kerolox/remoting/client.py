@@ -1,4 +1,4 @@
-"""The asking side: connections made on demand, shared by address, and made again when lost."""
+"""A client of servers: connections by address, made on demand, shared and reconnected (NettyRemotingClient)."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from kerolox.errors import ConfigurationError, ConnectFailed, ConnectionLost, Re
 from kerolox.remoting.address import parse_address
 from kerolox.remoting.connection import Connection, close_all
 from kerolox.remoting.limits import Limits
-from kerolox.remoting.routes import Routes
+from kerolox.remoting.router import Router
 from kerolox.wire.header import Header, Request
 from kerolox.wire.reply import Reply
 
@@ -25,23 +25,23 @@ _NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
 class Client:
-    """Calls servers by address. `routes` answers what servers ask in return."""
+    """Calls servers by address. `router` handles the requests that servers send back."""
 
     def __init__(
         self,
-        routes: Routes | None = None,
+        router: Router | None = None,
         *,
         tls: ssl.SSLContext | None = None,
         connect_timeout_seconds: float = 3.0,
         limits: Limits | None = None,
     ) -> None:
-        self._routes = routes or Routes()
+        self._router = router or Router()
         self._tls = tls
         self._connect_timeout_seconds = connect_timeout_seconds
         self._limits = limits or Limits()
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
-        # Lost, with requests of the server still being worked on.
+        # Lost connections on which requests of the server are still in progress.
         self._leaving: set[Connection] = set()
         self._is_closed = False
 
@@ -54,7 +54,7 @@ class Client:
     async def call(
         self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0
     ) -> Reply[A]:
-        """Returns the answer of the server at `address`, connecting first if need be."""
+        """Returns the response of the server at `address`, connecting first if necessary."""
         connection = await self.connection(address)
         return await connection.call(request, body, timeout_seconds=timeout_seconds)
 
@@ -65,7 +65,7 @@ class Client:
         await connection.call_oneway(request, body, timeout_seconds=timeout_seconds)
 
     async def connection(self, address: str) -> Connection:
-        """Returns the living connection to `address`; those who ask at once share one attempt."""
+        """Returns the open connection to `address`; concurrent callers share one attempt to connect."""
         connection = self._connections.get(address)
         if connection is not None and not connection.is_closed:
             return connection
@@ -76,14 +76,18 @@ class Client:
             attempt = asyncio.create_task(self._connect(address), name=f"connect to {address}")
             self._connecting[address] = attempt
             attempt.add_done_callback(lambda done: self._attempted(address, done))
-        # Waiting so, whoever gives up does not end the attempt for the others, and its end is not theirs.
+        # asyncio.wait neither cancels the attempt when one waiter is cancelled, nor raises its exception here.
         await asyncio.wait([attempt])
         if attempt.cancelled():
             raise ConnectFailed(f"cannot connect to {address}: the client was closed meanwhile")
-        return attempt.result()
+        try:
+            return attempt.result()
+        finally:
+            # The exception of the task refers to this frame, and to the connection that failed.
+            del attempt
 
     def connected(self, address: str) -> Connection | None:
-        """Returns the connection to `address`, if it is there already."""
+        """Returns the open connection to `address`, or None."""
         connection = self._connections.get(address)
         return None if connection is None or connection.is_closed else connection
 
@@ -93,7 +97,7 @@ class Client:
     def _attempted(self, address: str, attempt: asyncio.Task[Connection]) -> None:
         del self._connecting[address]
         if not attempt.cancelled():
-            attempt.exception()  # perhaps nobody waits for it any more
+            attempt.exception()  # mark as retrieved: every waiter may have been cancelled
 
     async def _connect(self, address: str) -> Connection:
         host, port = parse_address(address)
@@ -109,7 +113,7 @@ class Client:
                 connection.abort()
             if isinstance(error, TimeoutError):
                 raise ConnectFailed(f"{address} did not accept within {self._connect_timeout_seconds} s") from error
-            # A host that is no name at all is a ValueError to the resolver.
+            # The resolver raises ValueError for a malformed host name.
             if isinstance(error, OSError | ValueError | ConnectionLost):
                 raise ConnectFailed(f"cannot connect to {address}: {_reason(error)}") from error
             raise
@@ -118,7 +122,7 @@ class Client:
 
     async def _reach(self, host: str, port: int) -> Connection:
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(self._routes, self._limits, on_closed=self._lost), host, port
+            lambda: Connection(self._router, self._limits, on_closed=self._lost), host, port
         )
         return connection
 
@@ -128,7 +132,7 @@ class Client:
         self._leaving = {left for left in (*self._leaving, connection) if left.is_working}
 
     async def close(self) -> None:
-        """Ends every connection and every attempt; who waits for an answer gets ConnectionLost."""
+        """Closes all connections and cancels attempts to connect; pending calls raise ConnectionLost."""
         self._is_closed = True
         attempts = list(self._connecting.values())
         for attempt in attempts:
@@ -139,7 +143,7 @@ class Client:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns what the system says: asyncio puts a text of its own there, and all of them if a name has several."""
+    """Returns the error text of the system, which asyncio replaces by its own for failed connects."""
     words = getattr(error, "strerror", None) or str(error)
     if "Connect call failed" not in words:
         return words
@@ -149,7 +153,7 @@ def _reason(error: BaseException) -> str:
 
 
 class NameServers:
-    """One of several NameServers at a time: the same until it fails, then the next."""
+    """Uses one of several NameServers until it fails, then the next."""
 
     def __init__(self, client: Client, addresses: Iterable[str]) -> None:
         self._client = client
@@ -158,10 +162,10 @@ class NameServers:
         self.update(addresses)
 
     def update(self, addresses: Iterable[str]) -> None:
-        """Takes a new list; the one in use stays in use if it is still listed."""
+        """Takes a new list; the current NameServer stays if it is still listed."""
         addresses = list(dict.fromkeys(addresses))
         if not addresses:
-            raise ConfigurationError("no NameServer address given: expected host:port, several parted by ';'")
+            raise ConfigurationError("no NameServer address given: expected host:port, several separated by ';'")
         for address in addresses:
             parse_address(address)
         current = self.current if self._addresses else None
@@ -177,7 +181,7 @@ class NameServers:
         return self._addresses[self._chosen]
 
     async def call(self, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Reply[A]:
-        """Returns the first answer; each NameServer is asked at most once, an AnswerError is an answer."""
+        """Returns the first response; each NameServer is tried at most once. An AnswerError counts as a response."""
         failure: RemotingError | None = None
         for address in self._addresses[self._chosen :] + self._addresses[: self._chosen]:
             try:
@@ -185,7 +189,7 @@ class NameServers:
             except RemotingError as error:
                 log.warning("NameServer %s did not answer: %s", address, error)
                 failure = error
-                # Of several who failed at once, one moves on.
+                # If several calls failed concurrently, only one moves on to the next.
                 if address == self.current:
                     self._chosen = (self._chosen + 1) % len(self._addresses)
         assert failure is not None

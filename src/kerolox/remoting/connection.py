@@ -1,4 +1,4 @@
-"""One connection: bytes in, frames cut, requests answered, calls matched with their answers."""
+"""One connection: splits bytes into frames, dispatches requests, and matches responses with our own calls."""
 
 import asyncio
 import itertools
@@ -12,10 +12,10 @@ from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, CallTimeout, ConnectionLost, ProtocolError, SystemBusy
 from kerolox.remoting.address import format_address
 from kerolox.remoting.limits import Limits
-from kerolox.remoting.routes import Routes
+from kerolox.remoting.router import Incoming, Router
+from kerolox.remoting.socket_transport import SocketTransport, Watched
 from kerolox.remoting.tls import TlsLayer
-from kerolox.remoting.transport import Watched
-from kerolox.runtime.server_loop import at_end_of_turn
+from kerolox.runtime.event_loop import at_end_of_turn
 from kerolox.wire.command import JSON, LARGE_SIZE, ONEWAY_BIT, Answer, Command, encode
 from kerolox.wire.frames import Frame, FrameReader
 from kerolox.wire.header import Header, Request
@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Header)
 
-# How much one peer may bring before the others have their turn; more, while it completes a long frame.
+# How much is read from one peer at a time, so that others get their turn; more while a long frame is incomplete.
 RECEIVE_SIZE = 64 * 1024
 RECEIVE_SIZE_PARTIAL = 128 * 1024
 
 
 class _Shared:
-    """What all connections of an event loop share: the buffer they read into, and which of them have to write.
+    """State shared by all connections of an event loop: the receive buffer, and the connections with frames to write.
 
-    Each takes out what it read before the next reads.
+    A connection copies what it has read out of the buffer before the next one reads.
     """
 
     __slots__ = ("buffer", "large", "loop", "waiting")
@@ -41,13 +41,13 @@ class _Shared:
     def __init__(self) -> None:
         self.large = memoryview(bytearray(RECEIVE_SIZE_PARTIAL))
         self.buffer = self.large[:RECEIVE_SIZE]
-        # Connections with frames that leave in the next turn of this loop; one that was closed had none.
+        # Connections whose frames are written at the end of this loop iteration.
         self.waiting: list[Connection] = []
         self.loop: asyncio.AbstractEventLoop | None = None
 
 
 class _Local(threading.local):
-    """A loop has a thread, and a thread one loop at a time. Each connection keeps what is its thread's."""
+    """One `_Shared` per thread: a thread runs one event loop at a time. Each connection keeps that of its thread."""
 
     def __init__(self) -> None:
         self.shared = _Shared()
@@ -57,7 +57,7 @@ _local = _Local()
 
 
 def flush_waiting() -> None:
-    """Lets all that was sent on connections of this thread leave now, and not in the next turn of the loop."""
+    """Writes the frames of all connections of this thread now, instead of at the end of the loop iteration."""
     shared = _local.shared
     waiting = shared.waiting
     if waiting:
@@ -66,54 +66,59 @@ def flush_waiting() -> None:
             try:
                 connection.flush()
             except Exception:
-                # Whatever is wrong with one peer, the others must get their answers.
-                log.exception("closed the connection to %s: what it was sent could not leave", connection.remote)
+                # A failing connection must not keep the others from being written.
+                log.exception("closed the connection to %s: writing failed", connection.remote)
                 connection.abort()
 
 
-# The JavaScript client takes an opaque of 0 for none at all.
+# Starts at 1: the JavaScript client treats an opaque of 0 as missing.
 _opaques = itertools.count(1)
 
 
 def next_opaque() -> int:
-    """Returns the number that tells the next request from all others under way."""
+    """Returns the opaque of the next request."""
     return next(_opaques) & 0x7FFFFFFF
 
 
 class Connection(Watched):
-    """Both ends of the protocol: either side may ask, and answers come in any order."""
+    """One end of a connection. Both peers may send requests, and responses come in any order."""
 
     def __init__(
-        self, routes: Routes, limits: Limits, *, on_closed: Callable[["Connection"], None] | None = None
+        self, router: Router, limits: Limits, *, on_closed: Callable[["Connection"], None] | None = None
     ) -> None:
         self.limits = limits
         self.remote = "nobody"
         self._loop = asyncio.get_running_loop()
         self._shared = _local.shared
         self.closed: asyncio.Future[None] = self._loop.create_future()
-        # Set with every byte in or out, cleared by whoever watches for silence.
+        # Set with every byte in or out, and cleared by the idle check.
         self.is_active = True
         self.frames_received = 0
-        self._routes = routes
+        self._router = router
         self._on_closed = on_closed
         self._transport: asyncio.Transport | None = None
         self._tls: TlsLayer | None = None
         self._handshake: asyncio.Future[None] | None = None
-        self._refusal: ProtocolError | None = None
-        self._reader = FrameReader(limits.frame_size_max)
-        self._receive: Callable[[bytes], None] = self._receive_frames
-        # What becomes of the plaintext under TLS.
-        self._receive_plain: Callable[[bytes], None] = self._receive_frames
+        # Why we closed the connection. Only the text: an exception would refer to the connection by its traceback.
+        self._refusal = ""
+        self._reader = FrameReader(limits.frame_size_max, limits.header_size_max)
+        # The reader's `partial_size` when it was last reported to the bound on incomplete frames.
+        self._counted_size = 0
+        # Functions, not bound methods: a connection that refers to itself is freed only by the garbage collector,
+        # which runs rarely in a server (runtime/gc_tuning.py), and until then it keeps what it has received.
+        self._receive: Callable[[Any, bytes], None] = Connection._receive_frames
+        # Receives the plaintext under TLS.
+        self._receive_plain: Callable[[Any, bytes], None] = Connection._receive_frames
         self._calls: dict[int, asyncio.Future[Command]] = {}
-        # Of each whether it is parked.
+        # Task -> whether it is a parked long poll.
         self._tasks: dict[asyncio.Task[None], bool] = {}
         self._out: list[bytes | memoryview] = []
-        # Bytes of the answers of tasks in `_out`.
+        # How many bytes of `_out` are responses of tasks.
         self._delivered_size = 0
         self._writable: asyncio.Future[None] | None = None
         self._turns: asyncio.Lock | None = None
 
-    # asyncio's side
+    # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -126,7 +131,7 @@ class Connection(Watched):
 
     def buffer_updated(self, size: int) -> None:
         self.is_active = True
-        self._receive(bytes(self._shared.large[:size]))
+        self._receive(self, bytes(self._shared.large[:size]))
 
     def eof_received(self) -> bool:
         return False
@@ -135,10 +140,11 @@ class Connection(Watched):
         waiting: list[asyncio.Future[Any]] = list(self._calls.values())
         if self._handshake is not None:
             waiting.append(self._handshake)
+            self._handshake = None
         for future in waiting:
             if not future.done():
                 future.set_exception(self._loss("was lost", error))
-                # Whoever waited may have been cancelled in this very turn; asyncio would complain.
+                # The waiting task may have been cancelled in this iteration; asyncio would log the exception.
                 future.exception()
         self._calls.clear()
         if self._writable is not None and not self._writable.done():
@@ -148,8 +154,17 @@ class Connection(Watched):
         for task, is_parked in list(self._tasks.items()):
             if is_parked:
                 task.cancel()
+        self._release()
+        # The transport refers to its protocol. Without it, `is_closed` holds.
+        self._transport = self._tls = None
         if self._on_closed is not None:
             self._on_closed(self)
+
+    def _release(self) -> None:
+        """Frees received data, so that a reference to a closed connection does not keep it alive."""
+        self._reader.clear()
+        if self._counted_size:
+            self._count_partial()
 
     def pause_writing(self) -> None:
         self._writable = asyncio.get_running_loop().create_future()
@@ -159,10 +174,10 @@ class Connection(Watched):
             self._writable.set_result(None)
         self._writable = None
 
-    # Asking
+    # Our own requests
 
     async def call(self, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Reply[A]:
-        """Returns the answer; AnswerError if it is not SUCCESS, RemotingError if none comes."""
+        """Returns the response; AnswerError if its code is not SUCCESS, RemotingError if there is none."""
         answer = await self.ask(request, body, timeout_seconds=timeout_seconds)
         if answer.code != ResponseCode.SUCCESS:
             raise AnswerError.of(answer.code, answer.remark)
@@ -170,7 +185,7 @@ class Connection(Watched):
         return Reply(header, answer.body, answer.code, answer.remark)  # type: ignore[arg-type]
 
     async def ask(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Command:
-        """Returns the answer as it came, whatever it says; RemotingError if none comes."""
+        """Returns the response whatever its code; RemotingError if there is none."""
         opaque = next_opaque()
         future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         try:
@@ -184,11 +199,13 @@ class Connection(Watched):
             ) from error
         finally:
             self._calls.pop(opaque, None)
+            # The exception of the future refers to this frame, and the frame to the connection.
+            del future
 
     def begin(self, frame: bytes, opaque: int) -> asyncio.Future[Command]:
-        """Puts a request on its way whose answer will be in the future; whoever stops waiting must `forget` it.
+        """Sends a request and returns the future of its response; a caller that stops waiting must call `forget`.
 
-        Nobody minds here whether the peer reads: that is what `writable` is for.
+        There is no flow control here: wait for `writable` first.
         """
         if self.is_closed:
             raise self._loss("is closed")
@@ -205,29 +222,29 @@ class Connection(Watched):
         return self._writable is None
 
     async def writable(self) -> None:
-        """Returns when the peer has read enough of what it was sent, or has left."""
+        """Returns when the write buffer has drained, or the connection is closed."""
         while self._writable is not None and not self.is_closed:
             await asyncio.shield(self._writable)
 
     @property
     def turns(self) -> asyncio.Lock:
-        """Held by whoever waits to make an answer that may be large, so that they come one after the other."""
+        """Held while a large response is prepared, so that large responses are made one at a time."""
         if self._turns is None:
             self._turns = asyncio.Lock()
         return self._turns
 
     async def turn(self) -> None:
-        """Returns when the peer has read enough, or has left; of those who wait so, to one each time."""
+        """Like `drained`, but releases the waiting tasks one at a time."""
         async with self.turns:
             await self.drained()
 
     async def drained(self) -> None:
-        """Returns when the peer has once read enough, even if it was sent more at once; or has left."""
+        """Returns when the write buffer has drained once, even if it has filled up again; or on close."""
         if self._writable is not None and not self.is_closed:
             await asyncio.shield(self._writable)
 
     async def call_oneway(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> None:
-        """Sends without waiting for an answer, as none will come; CallTimeout if the peer does not read."""
+        """Sends a oneway request; CallTimeout if the peer does not read."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._submit(request, next_opaque(), ONEWAY_BIT, body)
@@ -236,8 +253,8 @@ class Connection(Watched):
                 f"{request.code.name} could not be sent to {self.remote} within {timeout_seconds} s"
             ) from error
 
-    def tell(self, request: Request[Any], body: bytes = b"") -> bool:
-        """Puts a oneway request on its way; False if the peer has left, or does not read what it was sent."""
+    def send_oneway(self, request: Request[Any], body: bytes = b"") -> bool:
+        """Sends a oneway request without waiting; False if the connection is closed or the peer does not read."""
         if self._writable is not None or self.is_closed:
             return False
         self.send(_request_frame(request, next_opaque(), ONEWAY_BIT, body))
@@ -261,18 +278,18 @@ class Connection(Watched):
 
     @property
     def unsent_size(self) -> int:
-        """How many bytes are kept here because the peer has not read them yet."""
+        """The number of bytes that are buffered because the peer has not read them."""
         size = sum(map(len, self._out))
         if self._transport is not None:
             size += self._transport.get_write_buffer_size()
         return size
 
     def send(self, frame: Answer) -> None:
-        """Puts a frame on its way; those of one turn of the loop leave together."""
+        """Queues a frame; all frames of one loop iteration leave in one write."""
         self.send_all(frame if isinstance(frame, list) else (frame,))
 
     def send_all(self, frames: Iterable[bytes | memoryview], *, is_flushed: bool = False) -> None:
-        """The same of several. Whoever will call `flush_waiting` before the turn ends says that they are flushed."""
+        """Queues several frames. Pass `is_flushed=True` if you call `flush_waiting` before this loop iteration ends."""
         if not self._out:
             loop, shared = self._loop, self._shared
             if is_flushed and (not shared.waiting or shared.loop is loop):
@@ -284,7 +301,7 @@ class Connection(Watched):
         self._out += frames
 
     def deliver(self, answer: Answer) -> None:
-        """Sends what a task has made; if that is much it leaves at once, so that the next knows whether it is read."""
+        """Sends the response of a task. Large ones are written at once, so that the next task sees if they drain."""
         if not self._out:
             self._delivered_size = 0
         self.send(answer)
@@ -293,7 +310,7 @@ class Connection(Watched):
             self.flush()
 
     def flush(self) -> None:
-        """Lets what was sent leave at once."""
+        """Writes the queued frames at once."""
         out = self._out
         if not out:
             return
@@ -302,8 +319,14 @@ class Connection(Watched):
             out.clear()
             return
         self.is_active = True
-        if len(out) > 1 and self._tls is None and max(len(out[0]), len(out[1])) >= LARGE_SIZE:
-            # To join them would cost more than to send them from where they are.
+        if (
+            len(out) > 1
+            and self._tls is None
+            and max(len(out[0]), len(out[1])) >= LARGE_SIZE
+            and isinstance(transport, SocketTransport)
+        ):
+            # Joining large pieces costs more than a vectored write. Clients have the transport of asyncio, whose
+            # writelines() either joins them too (Python 3.11) or never pauses the writer (3.12.1, 3.13.0).
             pieces = out[:]
             out.clear()
             transport.writelines(pieces)
@@ -316,7 +339,7 @@ class Connection(Watched):
         transport.write(data)
 
     def close(self) -> None:
-        """Closes after what is under way has been written."""
+        """Closes the connection after the queued frames are written."""
         if self._transport is None or self._transport.is_closing():
             return
         self.flush()
@@ -326,43 +349,54 @@ class Connection(Watched):
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes at once; for peers that would not read what is left."""
-        if self._transport is not None:
+        """Closes at once, without writing the rest; does nothing if the connection is lost.
+
+        Received data that was not handled is freed before this returns.
+        """
+        # The transport of asyncio raises if it is aborted after it was closed and has written the rest.
+        if self._transport is not None and not self.closed.done():
             self._transport.abort()
+            self._release()
 
     # Receiving
 
-    @property
-    def partial_size(self) -> int:
-        return self._reader.partial_size
+    def _count_partial(self) -> None:
+        """Reports the size of the incomplete frame, which has changed."""
+        self._counted_size = self._reader.partial_size
 
     @property
     def is_partial(self) -> bool:
-        """Whether the peer has begun something (a frame, a handshake) that it has not finished."""
+        """Whether a frame or a TLS handshake is incomplete."""
         return self._reader.partial_size > 0 or (self._tls is not None and not self._tls.is_established)
 
     def _receive_frames(self, data: bytes) -> None:
-        repeated = self._routes.repeated
-        if repeated is not None and not self._reader.partial_size:
-            count, end = repeated.answer(data, self._out, size_max=self.limits.write_buffer_high)
+        cache = self._router.response_cache
+        if cache is not None and not self._reader.partial_size:
+            count, end = cache.answer(data, self._out, self, size_max=self.limits.write_buffer_high)
             if count:
                 self.frames_received += count
                 data = data[end:]
         frames: Sequence[Frame] = self._reader.feed(data)
         self.frames_received += len(frames)
-        sift = self._routes.sift
-        # Of who is about to be closed nothing is put aside.
-        if frames and sift is not None and self._reader.broken is None:
-            frames = sift(frames, self)
+        if self._reader.partial_size != self._counted_size:
+            self._count_partial()
+        collect = self._router.collect
+        # A broken frame closes the connection, so its other requests are not deferred.
+        if frames and collect is not None and self._reader.broken is None:
+            frames = collect(frames, self)
         self.answer(frames)
 
+    def admits(self, request: Incoming[Any], count: int) -> bool:
+        """Whether the router's policies admit requests of this connection that equal `request`, undecoded."""
+        return self._router.admit_equal(request, self, count)
+
     def answer(self, frames: Iterable[Frame]) -> None:
-        """Answers requests, and wakes the calls that the other frames answer."""
+        """Handles frames: dispatches requests, and completes the calls that responses belong to."""
         self._handle(iter(frames))
 
     def _handle(self, frames: Iterator[Frame]) -> None:
-        """Handles the frames of one read together; their answers leave in one write."""
-        out, answer = self._out, self._routes.answer
+        """Handles the frames of one read; their responses leave in one write."""
+        out, answer = self._out, self._router.answer
         size, size_max = 0, self.limits.write_buffer_high
         try:
             for frame in frames:
@@ -388,14 +422,14 @@ class Connection(Watched):
             self.flush()
 
     def _hold(self, frames: Iterator[Frame]) -> bool:
-        """Whether the rest must wait until the peer has read what it has been answered."""
+        """Whether the remaining frames must wait until the peer has read the responses so far."""
         return False
 
-    def take_answer(self, command: Command) -> None:
-        """Wakes the call that this answers."""
+    def receive_response(self, command: Command) -> None:
+        """Completes the call that this is the response to."""
         call = self._calls.get(command.opaque)
         if call is None or call.done():
-            log.debug("an answer from %s that nobody waits for, opaque %d", self.remote, command.opaque)
+            log.debug("response from %s with unknown opaque %d", self.remote, command.opaque)
         else:
             call.set_result(command)
 
@@ -405,7 +439,7 @@ class Connection(Watched):
         try:
             plain = self._tls.receive(data)
         except ssl.SSLError as error:
-            # What is left to go out is the alert that tells the peer why.
+            # The pending output is the TLS alert for the peer.
             self._transport.write(self._tls.outgoing())
             self._refuse(ProtocolError(f"TLS failed: {error}"))
             return
@@ -414,34 +448,38 @@ class Connection(Watched):
         if self._handshake is not None and self._tls.is_established and not self._handshake.done():
             self._handshake.set_result(None)
         if plain:
-            self._receive_plain(plain)
+            self._receive_plain(self, plain)
         if self._tls.is_ended:
             self.close()
 
     def _refuse(self, reason: ProtocolError) -> None:
-        log.warning("closed the connection from %s: %s", self.remote, reason)
-        self._refusal = reason
+        self._refusal = str(reason)
+        self._log_refusal(self._refusal)
         self.close()
 
+    def _log_refusal(self, reason: str) -> None:
+        log.warning("closed the connection from %s: %s", self.remote, reason)
+
     def accept_tls(self, context: ssl.SSLContext) -> None:
-        """Puts TLS between the frames and the socket; the peer has begun it."""
+        """Starts TLS as the server side."""
         self._tls = TlsLayer(context, server_side=True)
-        self._receive = self._receive_tls
+        self._receive = Connection._receive_tls
 
     async def begin_tls(self, context: ssl.SSLContext, *, server_hostname: str) -> None:
-        """Puts TLS between the frames and the socket; ConnectionLost, with the reason, if there is no agreement."""
-        assert self._transport is not None
+        """Starts TLS as the client side; ConnectionLost with the reason if the handshake fails."""
+        if self._transport is None:
+            raise self._loss("was lost")
         self._tls = TlsLayer(context, server_side=False, server_hostname=server_hostname)
-        self._receive = self._receive_tls
+        self._receive = Connection._receive_tls
         self._handshake = asyncio.get_running_loop().create_future()
         self._tls.start()
         self._transport.write(self._tls.outgoing())
         await self._handshake
 
-    # Answering
+    # Requests of the peer
 
     def carry(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs the work on one request; SystemBusy if this connection has too many under way."""
+        """Runs the task of one request; SystemBusy if too many requests of this connection are in flight."""
         if len(self._tasks) >= self.limits.requests_in_flight_max:
             work.close()
             raise SystemBusy(f"[OVERLOAD]system busy, {len(self._tasks)} requests in flight on this connection")
@@ -450,7 +488,7 @@ class Connection(Watched):
         task.add_done_callback(self._tasks.pop)
 
     def park(self, task: asyncio.Task[None]) -> None:
-        """Has work that only waits end when the connection does, until it is resumed."""
+        """Marks a task as a waiting long poll: it is cancelled when the connection closes."""
         self._tasks[task] = True
         if self.closed.done():
             task.cancel()
@@ -459,9 +497,9 @@ class Connection(Watched):
         self._tasks[task] = False
 
     async def finish(self) -> None:
-        """Ends what is still being worked on."""
+        """Cancels the tasks of requests."""
         if self._tasks:
-            # A task that is cancelled before its first step never leaves the lane it was admitted to.
+            # A task that is cancelled before its first step would never leave its request queue.
             await asyncio.sleep(0)
         for task in list(self._tasks):
             task.cancel()
@@ -469,12 +507,12 @@ class Connection(Watched):
 
     @property
     def is_working(self) -> bool:
-        """Whether requests are being worked on; that goes on when the peer has left without waiting."""
+        """Whether tasks of requests are running; they may outlive the connection."""
         return bool(self._tasks)
 
 
 async def close_all(connections: Iterable[Connection], *, seconds: float) -> None:
-    """Closes connections and ends their work; a peer has so many seconds to read what was already written."""
+    """Closes connections and cancels their tasks; each peer has `seconds` to read what was already written."""
     connections = list(connections)
     for connection in connections:
         connection.close()

@@ -1,4 +1,4 @@
-"""How much a peer may ask of a connection."""
+"""Limits of one connection."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,15 @@ from kerolox.wire.frames import FRAME_SIZE_MAX
 @dataclass(frozen=True, slots=True)
 class Limits:
     frame_size_max: int = FRAME_SIZE_MAX
-    # Requests whose answer is still being worked on; the next is answered SYSTEM_BUSY.
+    # Servers set a lower limit (frameHeaderBytesMax). Clients need this much: the response to a batch names each
+    # message in its header.
+    header_size_max: int = FRAME_SIZE_MAX
+    # Requests in progress; further ones get SYSTEM_BUSY.
     requests_in_flight_max: int = 10_000
-    # Closed after so long without a byte in either direction.
+    # The connection is closed after this time without a byte in either direction.
     idle_seconds: float = 120
-    # Closed when a frame, once begun, is not complete after so long.
+    # The connection is closed if a frame is still incomplete after this time.
     partial_frame_seconds: float = 30
-    # All incomplete frames of a server together; who goes beyond is closed.
-    partial_bytes_max: int = 256 * 1024 * 1024
-    # Above the first we stop reading requests until what we wrote is below the second.
+    # Reading stops while more than `high` bytes wait to be written, until fewer than `low` do.
     write_buffer_high: int = 256 * 1024
     write_buffer_low: int = 64 * 1024

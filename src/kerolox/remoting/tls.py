@@ -1,4 +1,4 @@
-"""TLS between the frames and the socket, on both sides."""
+"""TLS: settings, reloading of certificates, and the layer between socket and frames."""
 
 import contextlib
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class _AnyCase(Enum):
-    """Settings that the original reads without regard to case."""
+    """Settings that RocketMQ reads case-insensitively."""
 
     @classmethod
     def _missing_(cls, value: object) -> "_AnyCase | None":
@@ -21,7 +21,7 @@ class _AnyCase(Enum):
 
 
 class TlsMode(_AnyCase):
-    """What a server does with TLS: refuse it, take either by the first byte, or take nothing else."""
+    """Whether a server refuses TLS, accepts it beside plain connections, or requires it."""
 
     DISABLED = "disabled"
     PERMISSIVE = "permissive"
@@ -29,7 +29,7 @@ class TlsMode(_AnyCase):
 
 
 class ClientAuth(_AnyCase):
-    """Whether clients must show a certificate, may show one, or are not asked."""
+    """Whether clients must present a certificate, may present one, or are not asked for one."""
 
     NONE = "none"
     OPTIONAL = "optional"
@@ -45,7 +45,7 @@ _VERIFY_MODES = {
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Where a server's certificate and key are, and the CA its clients are checked against, if any."""
+    """Paths of the server certificate and key, and of the CA that client certificates are verified with."""
 
     certificate: Path
     key: Path
@@ -55,7 +55,7 @@ class TlsFiles:
 
 
 class ServerTls:
-    """The context for new connections, loaded anew when one of its files has changed."""
+    """The SSL context of new connections; reloaded when one of its files changes."""
 
     def __init__(self, files: TlsFiles) -> None:
         if files.client_auth is ClientAuth.REQUIRE and files.trust is None:
@@ -70,13 +70,13 @@ class ServerTls:
             ) from error
 
     def context(self) -> ssl.SSLContext:
-        """Returns the newest context that could be loaded; a half-written certificate leaves the old in place."""
+        """Returns the current context. If reloading fails, as with a half-written certificate, the old one stays."""
         stamp = self._current_stamp()
         if stamp != self._stamp:
             self._stamp = stamp
             try:
                 self._context = self._load()
-                log.info("loaded TLS certificate %s anew", self._files.certificate)
+                log.info("reloaded TLS certificate %s", self._files.certificate)
             except (OSError, ssl.SSLError) as error:
                 log.warning("kept the old TLS certificate, %s cannot be loaded: %s", self._files.certificate, error)
         return self._context
@@ -85,7 +85,7 @@ class ServerTls:
         files = self._files
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files.trust)
         context.options |= ssl.OP_NO_RENEGOTIATION
-        # Without a password, OpenSSL would ask for that of an encrypted key on the terminal.
+        # With no password at all, OpenSSL would prompt for one on the terminal if the key is encrypted.
         context.load_cert_chain(files.certificate, files.key, files.key_password or "")
         context.verify_mode = _VERIFY_MODES[files.client_auth]
         return context
@@ -97,7 +97,7 @@ class ServerTls:
 def client_context(
     trust: Path | None = None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """Returns a context that verifies the server when a CA is given, and only encrypts when none is."""
+    """Returns a context that verifies the server if `trust` (a CA file) is given; otherwise it only encrypts."""
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=trust)
     if trust is None:
         context.check_hostname = False
@@ -108,7 +108,7 @@ def client_context(
 
 
 class TlsLayer:
-    """Encryption as a function of bytes: ciphertext in, plaintext out, and the reverse."""
+    """TLS without a socket: ciphertext in, plaintext out, and the reverse (sans-IO)."""
 
     def __init__(self, context: ssl.SSLContext, *, server_side: bool, server_hostname: str | None = None) -> None:
         self._incoming = ssl.MemoryBIO()
@@ -118,11 +118,11 @@ class TlsLayer:
         )
         self._waiting: list[bytes | memoryview] = []
         self.is_established = False
-        # Whether the peer has said that nothing more will come.
+        # Whether the peer has sent close_notify.
         self.is_ended = False
 
     def receive(self, ciphertext: bytes) -> bytes:
-        """Returns what has become readable; ssl.SSLError if the peer is not to be trusted."""
+        """Returns the decrypted bytes; ssl.SSLError if the handshake or verification fails."""
         self._incoming.write(ciphertext)
         if not self.is_established and not self._shake_hands():
             return b""
@@ -136,7 +136,7 @@ class TlsLayer:
         return b"".join(plain)
 
     def send(self, plaintext: bytes | memoryview) -> None:
-        """Encrypts, or keeps until the handshake is done; `outgoing` has what must go out."""
+        """Encrypts bytes, or buffers them until the handshake is done; `outgoing` returns what to write."""
         if self.is_established:
             self._object.write(plaintext)
         else:
@@ -146,13 +146,13 @@ class TlsLayer:
         return self._outgoing.read()
 
     def start(self) -> None:
-        """Begins the handshake; the client speaks first."""
+        """Starts the handshake on the client side."""
         self._shake_hands()
 
     def end(self) -> None:
-        """Says goodbye, so that the peer can tell an end from a cut."""
+        """Sends close_notify, so that the peer can tell a close from a truncated stream."""
         if self.is_established:
-            # The peer's goodbye is not waited for, and after a failure there is none.
+            # Does not wait for the close_notify of the peer; after a failure there is none.
             with contextlib.suppress(ssl.SSLError):
                 self._object.unwrap()
 

@@ -1,1 +1,1 @@
-"""What any long-lived process needs: services, clock, configuration, lanes, files."""
+"""Building blocks of a long-lived process: services, clock, event loop, configuration, files, logging, metrics."""

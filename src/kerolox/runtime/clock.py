@@ -1,4 +1,4 @@
-"""Time as a thing one can own: the system's, or a test's."""
+"""Clocks: the system's, and one that tests advance by hand."""
 
 import asyncio
 import heapq
@@ -8,10 +8,10 @@ from typing import Protocol
 
 class Clock(Protocol):
     def millis(self) -> int:
-        """Returns wall-clock time in milliseconds, as the protocol counts it."""
+        """Returns the wall-clock time in milliseconds since 1970, as the protocol carries it."""
 
     def monotonic(self) -> float:
-        """Returns seconds that never run backwards."""
+        """Returns seconds that never go backwards; only differences are meaningful."""
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -28,38 +28,45 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to; whoever sleeps on it wakes in the order of their alarms."""
+    """A clock that moves only in `advance`; sleeping tasks wake in the order of their deadlines."""
 
     def __init__(self, millis: int = 1_700_000_000_000) -> None:
         self._now = millis / 1000
-        self._alarms: list[tuple[float, int, asyncio.Future[None]]] = []
+        # Offset of the wall clock from the monotonic one.
+        self._stepped = 0.0
+        # Heap of (deadline, sequence number, wake-up).
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._count = 0
 
     def millis(self) -> int:
-        return round(self._now * 1000)
+        return round((self._now + self._stepped) * 1000)
 
     def monotonic(self) -> float:
         return self._now
 
     async def sleep(self, seconds: float) -> None:
-        alarm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        wake_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._count += 1
-        heapq.heappush(self._alarms, (self._now + seconds, self._count, alarm))
-        await alarm
+        heapq.heappush(self._sleepers, (self._now + seconds, self._count, wake_up))
+        await wake_up
+
+    def step(self, seconds: float) -> None:
+        """Sets the wall clock forward, or back if negative; `monotonic` and sleeping tasks are not affected."""
+        self._stepped += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Moves time on, waking every sleeper whose alarm it passes, each at its own moment."""
+        """Advances the time and wakes every task whose deadline passes, with the clock at that deadline."""
         target = self._now + seconds
         await self._settle()
-        while self._alarms and self._alarms[0][0] <= target:
-            self._now, _, alarm = heapq.heappop(self._alarms)
-            if not alarm.done():
-                alarm.set_result(None)
+        while self._sleepers and self._sleepers[0][0] <= target:
+            self._now, _, wake_up = heapq.heappop(self._sleepers)
+            if not wake_up.done():
+                wake_up.set_result(None)
             await self._settle()
         self._now = target
 
     @staticmethod
     async def _settle() -> None:
-        # A few turns of the loop let a woken task run on to its next sleep.
+        # A few loop iterations let a woken task run on to its next sleep.
         for _ in range(5):
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The one place where bytes reach the disk, so that tests can record, fail and tear what is written."""
+"""All disk access goes through `Disk` and `File`, so that tests can record writes, make them fail, or tear them."""
 
 import ctypes
 import errno
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from kerolox.runtime.kernel_syncs import Ended, KernelSyncs
+from kerolox.runtime.aio_fsync import AioFsync, SyncCallback
 
 BACKUP_SUFFIX = ".bak"
 TEMPORARY_SUFFIX = ".tmp"
 
 _HOLES_MAX = 1000
-# Asks for what needs no wait. Only Linux knows it, and not of every file system.
+# Reads only what is in the page cache. Linux only, and not on every file system.
 _NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _NOT_SENDABLE = frozenset((errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.ENOTSUP))
 _CHUNK_SIZE = 1024 * 1024
@@ -24,106 +24,111 @@ _UNSUPPORTED = frozenset((errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS))
 
 
 class File(Protocol):
-    """An open file, written and read at offsets. Reading past its end gives less than was asked for."""
+    """An open file, read and written at offsets. A read past its end returns fewer bytes than requested."""
 
     path: Path
 
     @property
-    def is_silent(self) -> bool:
-        """Whether this disk is known not to tell what is in memory."""
+    def lacks_cached_reads(self) -> bool:
+        """Whether `read_cached` is known not to work on this file system, and always returns None."""
 
     def read(self, offset: int, size: int) -> bytes: ...
 
     def read_into(self, offset: int, target: memoryview) -> int:
-        """Reads as much as there is room for, and returns how much it was."""
+        """Fills `target` as far as the file goes, and returns the number of bytes read."""
 
     def read_cached(self, offset: int, size: int) -> bytes | None:
-        """Returns the same if all of it is in memory; None if it may have to come from the disk."""
+        """Returns the bytes if all of them are in the page cache; None if reading may block on the disk."""
 
-    def bring(self, offset: int, size: int) -> None:
-        """Has these bytes brought to memory; OSError if the disk does not give one of them."""
+    def prefetch(self, offset: int, size: int) -> None:
+        """Reads these bytes into the page cache; OSError if one of them cannot be read."""
 
     def view(self) -> memoryview | None:
-        """Returns the whole file as it is and as it changes, to be read only; None where that cannot be had.
+        """Returns a read-only memory map of the whole file, which shows later writes; None if it cannot be mapped.
 
-        It must have its full size, and keep it: reading what was cut off since ends the process.
+        The file must have its full size already and must not shrink: access beyond a truncation ends the process
+        with SIGBUS.
         """
 
     def write(self, offset: int, data: bytes) -> None:
-        """Writes all of `data`, or raises OSError; how much of it is there then is anybody's guess."""
+        """Writes all of `data`, or raises OSError; after an error any part of it may have been written."""
 
     def sync(self) -> None:
-        """Makes what was written survive a power cut. Once it has failed, it must not be trusted again."""
+        """Makes the written bytes durable (fdatasync).
 
-    def begin_sync(self, syncs: KernelSyncs, ended: Ended) -> bool:
-        """Begins to do the same, and has it told how it ended; False, and nothing is told, where that cannot be had."""
+        After a failure a later success proves nothing: the kernel may have dropped the dirty pages.
+        """
+
+    def begin_sync(self, syncs: AioFsync, callback: SyncCallback) -> bool:
+        """Starts a sync and calls `callback` when it has completed; False, and no call, if it cannot be started."""
 
     def allocate(self, size: int) -> None:
-        """Makes the file `size` bytes long, with room for all of them; OSError if the disk has none."""
+        """Makes the file `size` bytes long and reserves the disk space; OSError if the disk is full."""
 
     def truncate(self, size: int) -> None: ...
 
     def size(self) -> int: ...
 
     def data_end(self) -> int:
-        """Returns an offset from which on there are only zeros, as none of it was ever written; or the size.
+        """Returns an offset after which the file has only never-written zeros, or the file size if unknown.
 
-        What was read since counts as written for a while, so that this is to be asked first.
+        Call it before reading: file systems report pages in the page cache as data, even if they were only read.
         """
 
     def close(self) -> None: ...
 
 
 class Disk(Protocol):
-    """The primitive operations; each one that changes something is a point at which a machine may stop."""
+    """The primitive file operations. Crash tests stop the machine at each one that changes something."""
 
     def read(self, path: Path) -> bytes | None:
-        """Returns the whole file, or None if there is none."""
+        """Returns the content of the file, or None if it does not exist."""
 
     def write(self, path: Path, data: bytes) -> None:
-        """Creates or truncates the file and writes `data`; nothing is durable yet."""
+        """Creates or truncates the file and writes `data`, which is not durable until `sync`."""
 
     def sync(self, path: Path) -> None:
-        """Makes what was written to a file, or the names in a directory, survive a power cut."""
+        """Makes the content of a file, or the entries of a directory, durable."""
 
     def write_back(self, path: Path) -> None:
-        """Has the disk that holds `path` write what it would write later, so that many syncs that follow cost little.
+        """Writes back all dirty pages of the file system that holds `path`, which makes many later syncs cheap.
 
-        It promises nothing, and does nothing where it is not known how.
+        It guarantees nothing, and does nothing on platforms without syncfs.
         """
 
     def rename(self, source: Path, target: Path) -> None: ...
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """Opens for reading and writing; FileNotFoundError if it is not there and not to be created."""
+        """Opens a file for reading and writing; FileNotFoundError if it does not exist and `create` is false."""
 
     def remove(self, path: Path) -> None: ...
 
     def remove_directory(self, path: Path) -> None:
-        """Removes a directory with nothing in it; OSError if there is something."""
+        """Removes an empty directory; OSError if it is not empty."""
 
     def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
-        """Makes the directory and what is missing above it; unless told otherwise, so that they survive a power cut."""
+        """Makes the directory and its missing parents; durably, unless `is_durable` is false."""
 
     def names(self, directory: Path) -> list[str]:
-        """Returns what is in a directory, sorted; nothing if there is no such directory."""
+        """Returns the sorted names in a directory; an empty list if it does not exist."""
 
     def modified_millis(self, path: Path) -> int:
-        """Returns when a file was last written to, as wall-clock time."""
+        """Returns the modification time of a file in milliseconds since 1970."""
 
     def used_ratio(self, path: Path) -> float:
-        """Returns how full the disk is that holds `path`, from 0 to 1; what only root may use counts as neither."""
+        """Returns the used part of the file system that holds `path`, from 0 to 1, without blocks reserved for root."""
 
 
 class RealFile:
     def __init__(self, path: Path, flags: int) -> None:
         self.path = path
         self._descriptor = os.open(path, flags, 0o644)
-        # An error of the disk is told once to each descriptor, so that syncs at the same time need one each.
-        self._to_sync: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._to_sync.put(self._descriptor)
+        # The kernel reports a write-back error once per descriptor: concurrent syncs need a descriptor each, or one
+        # of them could succeed although its data is lost.
+        self._idle_descriptors: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._idle_descriptors.put(self._descriptor)
         self._view: memoryview | None = None
-        self.is_silent = not _NO_WAIT
+        self.lacks_cached_reads = not _NO_WAIT
 
     def read(self, offset: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, offset)
@@ -132,22 +137,22 @@ class RealFile:
         return os.preadv(self._descriptor, (target,), offset)
 
     def read_cached(self, offset: int, size: int) -> bytes | None:
-        if self.is_silent:
+        if self.lacks_cached_reads:
             return None
         data = bytearray(size)
         try:
             count = os.preadv(self._descriptor, (data,), offset, _NO_WAIT)
         except OSError as error:
-            # Whatever else is wrong is said by who reads it in earnest.
-            self.is_silent = error.errno in _UNSUPPORTED
+            # Other errors will be raised by the blocking read that follows.
+            self.lacks_cached_reads = error.errno in _UNSUPPORTED
             return None
         return bytes(data) if count == size else None
 
-    def bring(self, offset: int, size: int) -> None:
-        end, nowhere = offset + size, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    def prefetch(self, offset: int, size: int) -> None:
+        end, null = offset + size, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            # What is sent there is read, and not copied.
-            while offset < end and (sent := os.sendfile(nowhere, self._descriptor, offset, end - offset)):
+            # sendfile to /dev/null reads the pages without copying them to user space.
+            while offset < end and (sent := os.sendfile(null, self._descriptor, offset, end - offset)):
                 offset += sent
         except OSError as error:
             if error.errno not in _NOT_SENDABLE:
@@ -155,14 +160,14 @@ class RealFile:
             for at in range(offset, end, _CHUNK_SIZE):
                 self.read(at, min(_CHUNK_SIZE, end - at))
         finally:
-            os.close(nowhere)
+            os.close(null)
 
     def view(self) -> memoryview | None:
         if self._view is None:
             try:
                 self._view = memoryview(mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ))
             except (OSError, ValueError):
-                # There is no room for it in memory, or the file is empty.
+                # The address space is exhausted, or the file is empty.
                 return None
         return self._view
 
@@ -172,39 +177,39 @@ class RealFile:
             written += os.pwrite(self._descriptor, data[written:], offset + written)
 
     def sync(self) -> None:
-        descriptor = self._one_to_sync()
+        descriptor = self._sync_descriptor()
         try:
             os.fdatasync(descriptor)
         finally:
-            self._to_sync.put(descriptor)
+            self._idle_descriptors.put(descriptor)
 
-    def begin_sync(self, syncs: KernelSyncs, ended: Ended) -> bool:
+    def begin_sync(self, syncs: AioFsync, callback: SyncCallback) -> bool:
         try:
-            descriptor = self._to_sync.get_nowait()
+            descriptor = self._idle_descriptors.get_nowait()
         except queue.Empty:
-            # One is opened in a thread, and then there is one more.
+            # Opening one may block. The caller then calls `sync` in a thread, which adds a descriptor for the next.
             return False
 
-        def end(error: OSError | None) -> None:
-            self._to_sync.put(descriptor)
-            ended(error)
+        def complete(error: OSError | None) -> None:
+            self._idle_descriptors.put(descriptor)
+            callback(error)
 
         try:
-            syncs.begin(descriptor, end)
+            syncs.begin(descriptor, complete)
         except OSError:
-            self._to_sync.put(descriptor)
+            self._idle_descriptors.put(descriptor)
             return False
         return True
 
-    def _one_to_sync(self) -> int:
+    def _sync_descriptor(self) -> int:
         try:
-            return self._to_sync.get_nowait()
+            return self._idle_descriptors.get_nowait()
         except queue.Empty:
             try:
                 return os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
             except OSError:
-                # It has no name any more, or there are no descriptors left: who came first will be done.
-                return self._to_sync.get()
+                # The file was removed, or no descriptors are left: wait for another sync to finish.
+                return self._idle_descriptors.get()
 
     def allocate(self, size: int) -> None:
         os.posix_fallocate(self._descriptor, 0, size)
@@ -223,15 +228,15 @@ class RealFile:
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return end
-        # It has too many holes, or this disk does not tell.
+        # Too many holes, or the file system does not support SEEK_DATA.
         return self.size()
 
     def close(self) -> None:
-        # Whoever still reads what it showed may go on.
+        # The map lives on while views of it are in use.
         self._view = None
         os.close(self._descriptor)
-        while not self._to_sync.empty():
-            descriptor = self._to_sync.get()
+        while not self._idle_descriptors.empty():
+            descriptor = self._idle_descriptors.get()
             if descriptor != self._descriptor:
                 os.close(descriptor)
 
@@ -261,7 +266,7 @@ class RealDisk:
         if call is not None:
             descriptor = os.open(path, os.O_RDONLY)
             try:
-                # Whatever comes of it, the syncs that follow tell what became of each file.
+                # The result does not matter: the syncs that follow report errors file by file.
                 call(descriptor)
             finally:
                 os.close(descriptor)
@@ -301,18 +306,18 @@ class RealDisk:
     def used_ratio(self, path: Path) -> float:
         disk = os.statvfs(path)
         used = disk.f_blocks - disk.f_bfree
-        # Some file systems do not say how large they are.
+        # Some file systems report a size of zero.
         return used / (used + disk.f_bavail) if used + disk.f_bavail else 0.0
 
 
 @functools.cache
 def _syncfs() -> Callable[[int], int] | None:
-    """Returns the call of the C library that has one file system write all it has in memory; only Linux knows it."""
+    """Returns syncfs(2) of the C library, or None on platforms without it."""
     return getattr(ctypes.CDLL(None), "syncfs", None)
 
 
 def _mode(path: Path) -> int:
-    """Returns the permissions of the file that this one is, will be, or is the backup of."""
+    """Returns the permissions of the file that `path` is, will replace, or is the backup of."""
     base = path.with_name(path.name.removesuffix(TEMPORARY_SUFFIX).removesuffix(BACKUP_SUFFIX))
     try:
         return base.stat().st_mode & 0o777
@@ -321,17 +326,18 @@ def _mode(path: Path) -> int:
 
 
 def replace_whole(disk: Disk, path: Path, data: bytes) -> None:
-    """Replaces a small file so that a crash at any point leaves the old content or the new, whole.
+    """Replaces a small file atomically and durably: after a crash it has the old content or the new.
 
-    The previous content stays beside it with the suffix `.bak`, as RocketMQ keeps it.
+    The previous content is kept in a file with the suffix `.bak`, as in RocketMQ.
     """
     previous = disk.read(path)
     if previous is not None:
-        _write_whole(disk, path.with_name(path.name + BACKUP_SUFFIX), previous)
-    _write_whole(disk, path, data)
+        write_whole(disk, path.with_name(path.name + BACKUP_SUFFIX), previous)
+    write_whole(disk, path, data)
 
 
-def _write_whole(disk: Disk, path: Path, data: bytes) -> None:
+def write_whole(disk: Disk, path: Path, data: bytes) -> None:
+    """Replaces a small file atomically and durably, without a backup of the previous content."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     disk.write(temporary, data)
     disk.sync(temporary)

@@ -1,4 +1,4 @@
-"""Where log lines go: plain text or JSON, to standard error or to files that make room when they are full."""
+"""Configures logging: plain text or JSON, to standard error or to rotating files."""
 
 import logging
 import queue
@@ -16,24 +16,24 @@ from typing import Any
 import msgspec
 
 from kerolox.errors import ConfigurationError
-from kerolox.runtime.printable import in_a_line
+from kerolox.runtime.text.terminal import escape_json, escape_line, escape_lines
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# So many lines wait for a slow disk, or for a terminal that nobody reads; what comes then is counted and left out.
-_WAITING_MAX = 10_000
-# A process that is to end does not wait longer for its last lines to be written.
-_LAST_LINES_SECONDS = 5.0
+# Lines queued for a slow disk or a blocked terminal; further lines are dropped and counted.
+_QUEUED_LINES_MAX = 10_000
+# How long a process that is stopping waits for its last lines to be written.
+_CLOSE_TIMEOUT_SECONDS = 5.0
 
 
 class LogFormat(Enum):
-    """A line for people, or an object for machines."""
+    """Plain text, or one JSON object per line."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(Enum):
-    """From which level on lines are written."""
+    """The lowest level that is written."""
 
     DEBUG = "DEBUG"
     INFO = "INFO"
@@ -43,9 +43,10 @@ class LogLevel(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """The file is `NAME.log` in `directory`; without one, lines go to standard error.
+    """The log file is `NAME.log` in `directory`; without a directory, lines go to standard error.
 
-    A file that has reached its size becomes `NAME.log.1`, the one before `NAME.log.2`, up to `files_max`.
+    A file that has reached `file_size_max` is renamed to `NAME.log.1`, the previous one to `NAME.log.2`, and so on;
+    `files_max` files are kept in all.
     """
 
     name: str
@@ -58,11 +59,11 @@ class LogOptions:
 
 @contextmanager
 def logging_as(options: LogOptions) -> Iterator[None]:
-    """Writes log lines as told until the block ends; beside a file, standard error gets warnings only.
+    """Configures the root logger inside the `with` block; if lines go to a file, standard error gets warnings only.
 
-    They are written by a thread of their own, so that no event loop waits for a disk or a terminal.
+    A separate thread writes the lines, so that the event loop never blocks on a disk or a terminal.
     """
-    handler = WaitingHandler(_handlers(options))
+    handler = ThreadedHandler(_handlers(options))
     root = logging.getLogger()
     level_before = root.level
     root.addHandler(handler)
@@ -83,7 +84,7 @@ def _handlers(options: LogOptions) -> list[logging.Handler]:
         file = options.directory / f"{options.name}.log"
         try:
             options.directory.mkdir(parents=True, exist_ok=True)
-            # The file that is written to is one of them.
+            # The current file counts towards `files_max`.
             kept = max(options.files_max - 1, 0)
             size_max = options.file_size_max
             handlers.append(RotatingFileHandler(file, "a", size_max, kept, encoding="utf-8", errors="backslashreplace"))
@@ -95,18 +96,30 @@ def _handlers(options: LogOptions) -> list[logging.Handler]:
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people: what others call themselves may hold the end of one, and what follows would look like ours."""
+    """Plain text. Line ends and control characters in untrusted names are escaped and cannot forge log lines."""
 
     def __init__(self) -> None:
         super().__init__(_TEXT)
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        record.message = in_a_line(record.message)
-        return super().formatMessage(record)
+    def format(self, record: logging.LogRecord) -> str:
+        # Formatter.format would reuse a traceback that another handler has formatted, which is not escaped.
+        record.message = escape_line(record.getMessage())
+        record.asctime = self.formatTime(record)
+        parts = [self.formatMessage(record)]
+        if record.exc_info:
+            parts.append(_indented(self.formatException(record.exc_info)))
+        if record.stack_info:
+            parts.append(_indented(record.stack_info))
+        return "\n".join(parts)
+
+
+def _indented(traceback: str) -> str:
+    """Returns the traceback with every line indented, so that no line of an error message looks like a log line."""
+    return "\n".join(f"    {line}" for line in escape_lines(traceback).split("\n"))
 
 
 class JsonFormatter(logging.Formatter):
-    """An object to a line: time in UTC, level, logger and message, and the traceback if there is one."""
+    """One JSON object per line: time in UTC, level, logger, message, and the traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -117,55 +130,55 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = _encodable(self.formatException(record.exc_info))
-        return msgspec.json.encode(line).decode()
+        return escape_json(msgspec.json.encode(line).decode())
 
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-class WaitingHandler(logging.Handler):
-    """Hands lines to a thread that writes them."""
+class ThreadedHandler(logging.Handler):
+    """Queues lines for a thread that passes them to the handlers that write them."""
 
-    def __init__(self, handlers: list[logging.Handler], *, waiting_max: int = _WAITING_MAX) -> None:
+    def __init__(self, handlers: list[logging.Handler], *, queued_max: int = _QUEUED_LINES_MAX) -> None:
         super().__init__()
         self._handlers = handlers
         for handler in handlers:
-            # A disk that is full is no reason to fill the terminal.
-            handler.handleError = self._failed  # type: ignore[method-assign]
-        self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(waiting_max)
-        self._left_out = 0
+            # The default prints a traceback to standard error for each line, for example when the disk is full.
+            handler.handleError = self._count_failure  # type: ignore[method-assign]
+        self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(queued_max)
+        self._dropped = 0
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        # What it is about may have changed when the thread comes to it.
+        # Format now: the arguments may have changed when the thread writes the line.
         record.msg, record.args = record.getMessage(), None
         try:
-            self._waiting.put_nowait(record)
+            self._queue.put_nowait(record)
         except queue.Full:
-            self._left_out += 1
+            self._dropped += 1
 
     def close(self) -> None:
-        """Writes what is left, unless that takes too long."""
+        """Writes the queued lines, but gives up after a few seconds."""
         try:
-            self._waiting.put(None, timeout=_LAST_LINES_SECONDS)
+            self._queue.put(None, timeout=_CLOSE_TIMEOUT_SECONDS)
         except queue.Full:
             return
-        self._thread.join(_LAST_LINES_SECONDS)
+        self._thread.join(_CLOSE_TIMEOUT_SECONDS)
         super().close()
 
-    def _failed(self, record: logging.LogRecord) -> None:
-        self._left_out += 1
+    def _count_failure(self, record: logging.LogRecord) -> None:
+        self._dropped += 1
 
     def _write_all(self) -> None:
-        while (record := self._waiting.get()) is not None:
-            before = self._left_out
+        while (record := self._queue.get()) is not None:
+            before = self._dropped
             self._write(record)
-            # Told with a line that could be written.
-            if before and self._left_out <= before:
-                self._left_out -= before
-                text = f"{before} log lines were left out: they came too fast, or could not be written"
+            # Report dropped lines only after a successful write, or the report would be dropped too.
+            if before and self._dropped <= before:
+                self._dropped -= before
+                text = f"{before} log lines were dropped: they came too fast, or could not be written"
                 self._write(logging.LogRecord(__name__, logging.WARNING, "", 0, text, None, None))
         for handler in self._handlers:
             handler.close()

@@ -1,6 +1,6 @@
-"""Spark's way to write a schema, `id BIGINT, tags ARRAY<STRING>`, read where no Spark session is at hand.
+"""A parser for schemas in Spark's DDL, `id BIGINT, tags ARRAY<STRING>`, that needs no JVM.
 
-Spark's own parser lives in the JVM, and a data source is asked for its schema in a process without one.
+Spark's own parser runs in the JVM, but Spark asks a data source for its schema in a process without one.
 """
 
 import re
@@ -53,42 +53,42 @@ _DECIMALS: Final = ("decimal", "dec", "numeric")
 
 def parse(text: str) -> StructType:
     """Returns the columns; ValueError says what was expected, and where."""
-    reader = _Reader(text)
-    columns = reader.columns("")
-    if reader.next():
-        raise reader.expected("the end")
+    parser = _Parser(text)
+    columns = parser.columns("")
+    if parser.peek():
+        raise parser.expected("the end")
     return columns
 
 
-class _Reader:
+class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = []
-        # Names in backquotes are never taken for words of the language.
+        # Positions of names in backquotes, which are never keywords.
         self._quoted: set[int] = set()
         at, end = 0, len(text.rstrip())
         while at < end:
-            found = _TOKEN.match(text, at)
-            if found is None:
-                raise ValueError(f"{text[at : at + 20]!r} is neither name nor type")
-            quoted, word, sign = found.groups()
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise ValueError(f"{text[at : at + 20]!r} is neither a name nor a type")
+            quoted, word, symbol = match.groups()
             if quoted is not None:
                 self._quoted.add(len(self._tokens))
-            self._tokens.append(quoted.replace("``", "`") if quoted is not None else word or sign)
-            at = found.end()
+            self._tokens.append(quoted.replace("``", "`") if quoted is not None else word or symbol)
+            at = match.end()
         self._at = 0
 
-    def next(self) -> str:
+    def peek(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
     def take(self) -> str:
-        token = self.next()
+        token = self.peek()
         self._at += 1
         return token
 
     def skip(self, token: str) -> bool:
-        is_there = self.next().lower() == token and self._at not in self._quoted
-        self._at += is_there
-        return is_there
+        is_match = self.peek().lower() == token and self._at not in self._quoted
+        self._at += is_match
+        return is_match
 
     def require(self, token: str) -> None:
         if not self.skip(token):

@@ -1,58 +1,59 @@
-"""What users may say about reading topics: every option, checked before anything is asked of a server."""
+"""Options for reading topics, all checked before the first request."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kerolox.client.names import check_group, check_topic
+from kerolox.client.resource_names import check_group, check_topic
 from kerolox.errors import KeroloxError
 from kerolox.filters.errors import ExpressionError
 from kerolox.filters.sql92 import compile_expression
-from kerolox.spark.connecting import Connect, connect_of
-from kerolox.spark.given import Given, OptionError
-from kerolox.spark.offsets import EARLIEST, LATEST, Offsets, check_times, from_json, queues_from_json
-from kerolox.spark.values import VALUE_OPTIONS
+from kerolox.spark.arrow.values import VALUE_OPTIONS
+from kerolox.spark.cluster.connection import ConnectionOptions, parse_connection_options
+from kerolox.spark.option_parser import OptionError, OptionParser
+from kerolox.spark.read.offset_json import EARLIEST, LATEST, Offsets, check_timestamps, from_json, queues_from_json
 from kerolox.wire.bodies.queues import MessageQueue
 
-# Whoever gives no group pulls as the tools do, which every broker knows.
+# The group of RocketMQ's tools exists on every broker; it is used if no group is given.
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 MAX_TRIGGER_DELAY_MILLIS: Final = 15 * 60_000
 
 _OFFSETS_EXAMPLE = '{"orders": {"broker-a": {"0": 23, "1": -2}}}, where -2 is earliest and -1 latest'
 _TIMES_EXAMPLE = '{"orders": 1700000000000} or {"orders": {"broker-a": {"0": 1700000000000}}}'
 _ASSIGN_EXAMPLE = '{"orders": {"broker-a": [0, 1]}}'
-_ONLY_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay")
-_ONLY_BATCHES = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay")
+_BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Edge:
-    """Where reading begins, or ends, in each queue; one of the first four says so."""
+class OffsetSpec:
+    """The requested start or end in each queue: one of `word`, `offsets`, `times` and `group` is set."""
 
-    # The option that said so, for messages.
+    # The name of the option, for error messages.
     option: str
+    # EARLIEST or LATEST.
     word: int | None = None
     offsets: Offsets | None = None
-    # One time for all queues in milliseconds, or JSON.
+    # Milliseconds for all queues, or JSON by topic, broker and queue.
     times: Any = None
     group: str | None = None
-    # What holds where there is nothing at the time or later, or no offset of the group: an error if None.
-    otherwise: int | None = None
-    # Whether it is an error that messages are gone which a group has not read; else they are passed over.
+    # EARLIEST or LATEST if there is no message at the time or later, or the group has no offset; None: an error.
+    fallback: int | None = None
+    # Whether it is an error that messages were deleted before the group consumed them; else they are skipped.
     fail_on_data_loss: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """All of it; see docs/how-to/read-topics-with-spark.md."""
+    """All options for reading; see docs/how-to/read-topics-with-spark.md."""
 
-    connect: Connect
+    connection: ConnectionOptions
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: tuple[MessageQueue, ...] | None = None
-    start: Edge
-    end: Edge
+    start: OffsetSpec
+    end: OffsetSpec
     offsets_per_trigger_max: int | None = None
     offsets_per_trigger_min: int | None = None
     bytes_per_trigger_max: int | None = None
@@ -64,7 +65,7 @@ class ReadOptions:
     tags: str | None = None
     sql: str | None = None
     include_properties: bool = False
-    # How much is asked for with one pull; brokers give less, Apache's far less.
+    # Limits of one pull request. Brokers return less; Apache RocketMQ far less.
     pull_count: int = 4096
     pull_bytes: int = 4 * 1024 * 1024
     pull_millis: int = 10_000
@@ -81,67 +82,67 @@ class ReadOptions:
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
-    """Returns what the options say; OptionError names the one that is wrong, and the remedy."""
-    given = Given(options)
-    _check_kind(given, is_stream=is_stream)
-    topics, pattern, assigned = _selected(given)
-    max_offsets = given.count("maxOffsetsPerTrigger")
-    min_offsets = given.count("minOffsetsPerTrigger")
+    """Parses the options; OptionError names the invalid one and the remedy."""
+    parser = OptionParser(options)
+    _check_batch_or_stream(parser, is_stream=is_stream)
+    topics, pattern, assigned = _subscription(parser)
+    max_offsets = parser.count("maxOffsetsPerTrigger")
+    min_offsets = parser.count("minOffsetsPerTrigger")
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
         raise OptionError(
             f"option minOffsetsPerTrigger is {min_offsets}, more than maxOffsetsPerTrigger, {max_offsets}: "
             "make it smaller, or the other larger"
         )
-    delay = given.millis("maxTriggerDelay")
+    delay = parser.millis("maxTriggerDelay")
     if delay is not None and min_offsets is None:
         raise OptionError("option maxTriggerDelay has no meaning without minOffsetsPerTrigger: give that too")
-    start = _start(given, is_stream=is_stream)
+    start = _start_offset_spec(parser, is_stream=is_stream)
     read = ReadOptions(
-        connect=connect_of(given),
+        connection=parse_connection_options(parser),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
         start=start,
-        end=_end(given),
+        end=_end_offset_spec(parser),
         offsets_per_trigger_max=max_offsets,
         offsets_per_trigger_min=min_offsets,
-        bytes_per_trigger_max=given.count("maxBytesPerTrigger"),
+        bytes_per_trigger_max=parser.count("maxBytesPerTrigger"),
         trigger_delay_millis=MAX_TRIGGER_DELAY_MILLIS if delay is None else delay,
-        partitions_min=given.count("minPartitions"),
-        records_per_partition_max=given.count("maxRecordsPerPartition"),
-        fail_on_data_loss=_fails_on_data_loss(given),
-        group=_group(given, "groupId", "rocketmq.consumerGroup"),
-        tags=given.text("tags"),
-        sql=_sql(given),
-        include_properties=given.flag("includeProperties", default=False),
-        pull_count=given.count("rocketmq.pullBatchSize") or 4096,
-        pull_bytes=given.count("rocketmq.pullBatchSizeInBytes") or 4 * 1024 * 1024,
-        pull_millis=given.millis("rocketmq.consumerPullTimeoutMillis") or 10_000,
-        values={name: text for name in VALUE_OPTIONS if (text := given.text(name)) is not None},
+        partitions_min=parser.count("minPartitions"),
+        records_per_partition_max=parser.count("maxRecordsPerPartition"),
+        fail_on_data_loss=parser.flag("failOnDataLoss", default=True),
+        group=_group(parser, "groupId", "rocketmq.consumerGroup"),
+        tags=parser.text("tags"),
+        sql=_sql(parser),
+        include_properties=parser.flag("includeProperties", default=False),
+        pull_count=parser.count("rocketmq.pullBatchSize") or 4096,
+        pull_bytes=parser.count("rocketmq.pullBatchSizeInBytes") or 4 * 1024 * 1024,
+        pull_millis=parser.millis("rocketmq.consumerPullTimeoutMillis") or 10_000,
+        values={name: text for name in VALUE_OPTIONS if (text := parser.text(name)) is not None},
     )
-    given.end()
+    parser.end()
     return read
 
 
-def _check_kind(given: Given, *, is_stream: bool) -> None:
-    given.refuse({"path": "is not known here: name topics with option subscribe, and use load() without a path"})
+def _check_batch_or_stream(parser: OptionParser, *, is_stream: bool) -> None:
+    parser.refuse({"path": "is not supported: name topics with option subscribe, and use load() without a path"})
     if is_stream:
-        given.refuse(dict.fromkeys(_ONLY_BATCHES, "is for batches: leave it out, or use spark.read"))
+        parser.refuse(dict.fromkeys(_BATCH_ONLY, "is for batches: leave it out, or use spark.read"))
     else:
-        given.refuse(dict.fromkeys(_ONLY_STREAMS, "is for streams: leave it out, or use spark.readStream"))
+        parser.refuse(dict.fromkeys(_STREAM_ONLY, "is for streams: leave it out, or use spark.readStream"))
 
 
-def _selected(given: Given) -> tuple[tuple[str, ...], str | None, tuple[MessageQueue, ...] | None]:
-    subscribe, pattern = given.text("subscribe"), given.text("subscribePattern")
-    assign = given.json("assign", f"JSON such as {_ASSIGN_EXAMPLE}")
-    if given.at_most_one("subscribe", "subscribePattern", "assign") is None:
+def _subscription(parser: OptionParser) -> tuple[tuple[str, ...], str | None, tuple[MessageQueue, ...] | None]:
+    subscribe, pattern = parser.text("subscribe"), parser.text("subscribePattern")
+    assign = parser.json("assign", f"JSON such as {_ASSIGN_EXAMPLE}")
+    if parser.at_most_one("subscribe", "subscribePattern", "assign") is None:
         raise OptionError("no topic is named: give exactly one of the options subscribe, subscribePattern and assign")
     if pattern is not None:
         try:
             re.compile(pattern)
         except re.error as error:
             raise OptionError(
-                f"option subscribePattern is no regular expression: {error}; to name topics as they are use subscribe"
+                f"option subscribePattern is not a regular expression: {error}; to name topics literally use subscribe"
             ) from None
         return (), pattern, None
     if assign is not None:
@@ -159,7 +160,7 @@ def _selected(given: Given) -> tuple[tuple[str, ...], str | None, tuple[MessageQ
 def _topics(names: list[str], option: str) -> list[str]:
     topics = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if not topics:
-        raise OptionError(f"option {option} names no topic: give names, several parted by commas")
+        raise OptionError(f"option {option} names no topic: give names, separated by commas")
     for topic in topics:
         try:
             check_topic(topic)
@@ -168,8 +169,8 @@ def _topics(names: list[str], option: str) -> list[str]:
     return topics
 
 
-def _group(given: Given, name: str, *others: str) -> str | None:
-    group = given.text(name, *others)
+def _group(parser: OptionParser, name: str, *others: str) -> str | None:
+    group = parser.text(name, *others)
     if group is not None:
         try:
             check_group(group)
@@ -178,9 +179,9 @@ def _group(given: Given, name: str, *others: str) -> str | None:
     return group
 
 
-def _sql(given: Given) -> str | None:
-    given.at_most_one("tags", "sql")
-    sql = given.text("sql")
+def _sql(parser: OptionParser) -> str | None:
+    parser.at_most_one("tags", "sql")
+    sql = parser.text("sql")
     if sql is not None:
         try:
             compile_expression(sql)
@@ -191,63 +192,59 @@ def _sql(given: Given) -> str | None:
     return sql
 
 
-def _start(given: Given, *, is_stream: bool) -> Edge:
-    strategy = given.one_of("startingOffsetsByTimestampStrategy", "error", "latest", default="error")
-    group = _group(given, "startingGroup")
-    chosen = given.at_most_one("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
-    edge = _edge(given, "starting", LATEST if is_stream else EARLIEST, LATEST if strategy == "latest" else None)
-    if given.has("startingOffsetsByTimestampStrategy") and edge.times is None:
+def _start_offset_spec(parser: OptionParser, *, is_stream: bool) -> OffsetSpec:
+    strategy = parser.one_of("startingOffsetsByTimestampStrategy", "error", "latest", default="error")
+    group = _group(parser, "startingGroup")
+    chosen = parser.at_most_one("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+    spec = _offset_spec(parser, "starting", LATEST if is_stream else EARLIEST, LATEST if strategy == "latest" else None)
+    if parser.has("startingOffsetsByTimestampStrategy") and spec.times is None:
         raise OptionError(
             "option startingOffsetsByTimestampStrategy has no meaning without startingTimestamp or "
             "startingOffsetsByTimestamp: give one of them, or leave it out"
         )
     if group is None:
-        return edge
-    if chosen is not None and edge.word is None:
+        return spec
+    if chosen is not None and spec.word is None:
         raise OptionError(
             f"options startingGroup and {chosen} contradict each other: beside startingGroup, startingOffsets may only "
             "be earliest or latest, for queues where the group has no offset"
         )
-    return Edge(
+    return OffsetSpec(
         option="startingGroup",
         group=group,
-        otherwise=EARLIEST if chosen is None else edge.word,
-        fail_on_data_loss=_fails_on_data_loss(given),
+        fallback=EARLIEST if chosen is None else spec.word,
+        fail_on_data_loss=parser.flag("failOnDataLoss", default=True),
     )
 
 
-def _fails_on_data_loss(given: Given) -> bool:
-    return given.flag("failOnDataLoss", default=True)
+def _end_offset_spec(parser: OptionParser) -> OffsetSpec:
+    parser.at_most_one("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+    spec = _offset_spec(parser, "ending", LATEST, LATEST)
+    if spec.word == EARLIEST or (spec.offsets and EARLIEST in spec.offsets.values()):
+        raise OptionError("option endingOffsets cannot be earliest: give latest or offsets")
+    return spec
 
 
-def _end(given: Given) -> Edge:
-    given.at_most_one("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-    edge = _edge(given, "ending", LATEST, LATEST)
-    if edge.word == EARLIEST or (edge.offsets and EARLIEST in edge.offsets.values()):
-        raise OptionError("option endingOffsets cannot be earliest, where nothing was read yet: give latest or offsets")
-    return edge
-
-
-def _edge(given: Given, which: str, default: int, otherwise: int | None) -> Edge:
-    time = given.count(f"{which}Timestamp", at_least=0)
-    times = given.json(f"{which}OffsetsByTimestamp", f"JSON such as {_TIMES_EXAMPLE}")
+def _offset_spec(parser: OptionParser, which: str, default: int, fallback: int | None) -> OffsetSpec:
+    time = parser.count(f"{which}Timestamp", at_least=0)
+    times = parser.json(f"{which}OffsetsByTimestamp", f"JSON such as {_TIMES_EXAMPLE}")
     name = f"{which}Offsets"
-    text = given.text(name)
+    text = parser.text(name)
     if time is not None:
-        return Edge(option=f"{which}Timestamp", times=time, otherwise=otherwise)
+        return OffsetSpec(option=f"{which}Timestamp", times=time, fallback=fallback)
     if times is not None:
         try:
-            check_times(times)
+            check_timestamps(times)
         except ValueError as error:
             raise OptionError(f"option {name}ByTimestamp: {error}; give JSON such as {_TIMES_EXAMPLE}") from None
-        return Edge(option=f"{name}ByTimestamp", times=times, otherwise=otherwise)
+        return OffsetSpec(option=f"{name}ByTimestamp", times=times, fallback=fallback)
     word = {None: default, "earliest": EARLIEST, "latest": LATEST}.get(None if text is None else text.strip().lower())
     if word is not None:
-        return Edge(option=name, word=word)
+        return OffsetSpec(option=name, word=word)
     try:
-        offsets = from_json(given.json(name, f"earliest, latest, or JSON such as {_OFFSETS_EXAMPLE}"))
+        offsets = from_json(parser.json(name, f"earliest, latest, or JSON such as {_OFFSETS_EXAMPLE}"))
         if any(offset < EARLIEST for offset in offsets.values()):
-            raise ValueError("offsets below -2 mean nothing")
+            raise ValueError("an offset is below -2")
     except ValueError as error:
         raise OptionError(f"option {name}: {error}; give JSON such as {_OFFSETS_EXAMPLE}") from None
-    return Edge(option=name, offsets=offsets)
+    return OffsetSpec(option=name, offsets=offsets)

@@ -1,4 +1,4 @@
-"""Messages that came twice, and are to count once."""
+"""Removal of messages that were delivered more than once."""
 
 from typing import TYPE_CHECKING
 
@@ -7,10 +7,10 @@ if TYPE_CHECKING:
 
 
 def drop_repeats(frame: "DataFrame", within: str = "1 hour") -> "DataFrame":
-    """Returns a table of messages with each once, by the unique key that its producer gave it (`msgId`).
+    """Returns each message once, by the unique key that its producer assigned (`msgId`).
 
-    Of a stream, repeats are found if they were stored within such a time of each other, for which Spark keeps the keys;
-    the frame must have the columns msgId and storeTimestamp, and no watermark of its own.
+    In a stream, repeats are found if they were stored within this time of each other, since Spark keeps the keys only
+    that long; the frame must have the columns msgId and storeTimestamp, and no watermark of its own.
     """
     if not frame.isStreaming:
         return frame.dropDuplicates(["msgId"])

@@ -1,6 +1,6 @@
-"""The columns of a topic as a table, for Spark and for Arrow."""
+"""The columns of a topic as a table, with their Spark and Arrow types."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,17 +21,17 @@ from kerolox.errors import ConfigurationError
 
 PROPERTIES: Final = "properties"
 BODY: Final = "body"
-# What `valueFormat` adds, and why there is no value where there is none.
+# Columns that option `valueFormat` adds: the parsed body, and the error if it cannot be parsed.
 VALUE: Final = "value"
 VALUE_ERROR: Final = "valueError"
-# What the store source adds if it is to report what is damaged.
+# Column that the store source adds with onDamage=report.
 DAMAGE: Final = "damage"
 
-_TEXTS = MapType(StringType(), StringType())
-_ARROW_TEXTS = pa.map_(pa.string(), pa.string())
+_STRING_MAP = MapType(StringType(), StringType())
+_ARROW_STRING_MAP = pa.map_(pa.string(), pa.string())
 _ARROW_TIMESTAMP = pa.timestamp("us", "UTC")
 
-# Name, type in Spark, type in Arrow; in the order in which they are shown.
+# Name, Spark type and Arrow type, in the order of the table.
 _COLUMNS: Final[tuple[tuple[str, DataType, pa.DataType], ...]] = (
     ("topic", StringType(), pa.string()),
     ("brokerName", StringType(), pa.string()),
@@ -46,7 +46,7 @@ _COLUMNS: Final[tuple[tuple[str, DataType, pa.DataType], ...]] = (
     ("storeTimestamp", TimestampType(), _ARROW_TIMESTAMP),
     ("bornHost", StringType(), pa.string()),
     ("reconsumeTimes", IntegerType(), pa.int32()),
-    (PROPERTIES, _TEXTS, _ARROW_TEXTS),
+    (PROPERTIES, _STRING_MAP, _ARROW_STRING_MAP),
     (BODY, BinaryType(), pa.binary()),
     (DAMAGE, StringType(), pa.string()),
 )
@@ -55,11 +55,11 @@ _ARROW_TYPES: Final = {name: arrow_type for name, _, arrow_type in _COLUMNS}
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """The columns to be made of records, in their order; what is not wanted is not even looked for."""
+class WantedColumns:
+    """The columns to build from records, in their order; other fields are not even decoded."""
 
     names: tuple[str, ...]
-    # Not nullable is only what the user's own schema says is not.
+    # A field is nullable unless the user's own schema says otherwise.
     arrow: pa.Schema
 
     def __contains__(self, name: str) -> bool:
@@ -69,21 +69,21 @@ class Wanted:
         return {"names": self.names, "arrow": self.arrow}
 
 
-def columns(*, include_properties: bool = False, include_damage: bool = False) -> StructType:
-    """Returns the schema of a topic; the map of properties costs more than all other columns, so it is asked for."""
+def topic_schema(*, include_properties: bool = False, include_damage: bool = False) -> StructType:
+    """Returns the schema of a topic. The properties map is optional: it costs more than all other columns."""
     left_out = {name for name, is_in in ((PROPERTIES, include_properties), (DAMAGE, include_damage)) if not is_in}
     return StructType([StructField(name, kind) for name, kind, _ in _COLUMNS if name not in left_out])
 
 
 def with_value(schema: StructType, kind: DataType) -> StructType:
-    """Returns the schema with a value of this type, and the reason why there is none."""
+    """Returns the schema with the columns value, of this type, and valueError."""
     return StructType([*schema.fields, StructField(VALUE, kind), StructField(VALUE_ERROR, StringType())])
 
 
-def wanted(schema: StructType, *, besides: Sequence[str] = ()) -> Wanted:
-    """Returns what a schema, perhaps the user's own, asks of records; columns named in `besides` are made elsewhere.
+def columns_of(schema: StructType, *, besides: Sequence[str] = ()) -> WantedColumns:
+    """Returns the columns to build for a schema, perhaps the user's own, without those named in `besides`.
 
-    ConfigurationError if it names a column that no record has, or gives one another type.
+    ConfigurationError if the schema has an unknown column, or one with another type.
     """
     names = []
     fields = []
@@ -92,27 +92,23 @@ def wanted(schema: StructType, *, besides: Sequence[str] = ()) -> Wanted:
             continue
         kind = _SPARK_TYPES.get(field.name)
         if kind is None:
-            raise ConfigurationError(f"column {field.name!r} is unknown; there are {_listed(_SPARK_TYPES)}")
+            raise ConfigurationError(f"column {field.name!r} is unknown; there are {', '.join(_SPARK_TYPES)}")
         if field.dataType != kind:
             raise ConfigurationError(
                 f"column {field.name!r} is {kind.simpleString()}, and .schema(...) says {field.dataType.simpleString()}"
             )
         names.append(field.name)
         fields.append(pa.field(field.name, _ARROW_TYPES[field.name], nullable=field.nullable))
-    return Wanted(tuple(names), pa.schema(fields))
+    return WantedColumns(tuple(names), pa.schema(fields))
 
 
-def with_columns(asked: Wanted, *names: str) -> Wanted:
-    """Returns what asks for these columns, too."""
+def with_columns(asked: WantedColumns, *names: str) -> WantedColumns:
+    """Returns `asked` with these columns added."""
     more = [name for name in names if name not in asked]
     fields = [*asked.arrow, *(pa.field(name, _ARROW_TYPES[name]) for name in more)]
-    return Wanted((*asked.names, *more), pa.schema(fields))
+    return WantedColumns((*asked.names, *more), pa.schema(fields))
 
 
-def wanted_columns(*names: str) -> Wanted:
-    """Returns what asks for these columns."""
-    return Wanted(names, pa.schema([pa.field(name, _ARROW_TYPES[name]) for name in names]))
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
+def columns_named(*names: str) -> WantedColumns:
+    """Returns columns by name, all nullable."""
+    return WantedColumns(names, pa.schema([pa.field(name, _ARROW_TYPES[name]) for name in names]))

@@ -1,4 +1,4 @@
-"""Writes tables to topics: `df.write.format("rocketmq")`, and `writeStream`."""
+"""The sink of `format("rocketmq")`: `df.write` and `writeStream` to topics."""
 
 import logging
 import uuid
@@ -13,57 +13,57 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from kerolox.client.names import check_group, check_topic
 from kerolox.client.producer.settings import ProducerSettings
+from kerolox.client.resource_names import check_group, check_topic
 from kerolox.errors import KeroloxError
-from kerolox.spark.connecting import Connect, connect_of
-from kerolox.spark.given import Given, OptionError
-from kerolox.spark.write_columns import Rows, WriteColumns
-from kerolox.spark.writing import Deliveries, Sends, WriteFailed
+from kerolox.spark.cluster.connection import ConnectionOptions, parse_connection_options
+from kerolox.spark.option_parser import OptionError, OptionParser
+from kerolox.spark.write.columns import RowEncoder, WriteColumns
+from kerolox.spark.write.writer import PartitionSender, SendOptions, WriteFailed
 
 log = logging.getLogger(__name__)
 
 GROUP: Final = "kerolox_spark"
-_QUERY: Final = "sql.streaming.queryId"
-_BATCH: Final = "streaming.sql.batchId"
+_QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
+_BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
 _BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
-_COMPRESSION: Final = ("rocketmq.compressMsgBodyOverHowmuch", "rocketmq.compressType", "rocketmq.compressLevel")
-_UNCOMPRESSED: Final = "has no meaning here: rows travel in batches, which no producer compresses. Leave it out"
+_COMPRESSION_OPTIONS: Final = ("rocketmq.compressMsgBodyOverHowmuch", "rocketmq.compressType", "rocketmq.compressLevel")
+_NO_COMPRESSION: Final = "has no effect here: rows are sent in batches, which producers do not compress. Leave it out"
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
 else:
-    # 4.0 has none, and gives rows.
+    # Spark 4.0 has no Arrow writer for streams, and passes rows.
     DataSourceStreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
-_GIVES_ARROW: Final = DataSourceStreamArrowWriter is not DataSourceStreamWriter
+_HAS_ARROW_STREAM_WRITER: Final = DataSourceStreamArrowWriter is not DataSourceStreamWriter
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions:
-    """All that may be said about writing."""
+    """All options for writing."""
 
-    connect: Connect
-    sends: Sends
+    connection: ConnectionOptions
+    send: SendOptions
     topic: str | None = None
-    # Makes unique keys the same when a job is run again.
+    # Scope of the unique keys: a job that is run again with the same id sends the same keys.
     write_id: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, is_stream: bool) -> "WriteOptions":
-        """OptionError names the option that is wrong, and the remedy."""
-        given = Given(options)
-        given.refuse({"path": "is not known here: name the topic with option topic, and use save() without a path"})
-        # Spark hands over what it needs itself.
-        given.text("checkpointLocation")
-        given.text("queryName")
-        connect = replace(
-            connect_of(given),
-            unit_mode=given.flag("rocketmq.unitMode", default=False),
-            vip_channel_enabled=given.flag("rocketmq.vipChannelEnabled", default=False),
+        """Parses the options; OptionError names the invalid one and the remedy."""
+        parser = OptionParser(options)
+        parser.refuse({"path": "is not supported: name the topic with option topic, and use save() without a path"})
+        # Spark passes its own options, too.
+        parser.text("checkpointLocation")
+        parser.text("queryName")
+        connection = replace(
+            parse_connection_options(parser),
+            unit_mode=parser.flag("rocketmq.unitMode", default=False),
+            vip_channel_enabled=parser.flag("rocketmq.vipChannelEnabled", default=False),
         )
-        topic = given.text("topic")
-        group = given.text("producerGroup", "rocketmq.producerGroup") or GROUP
-        settings = _settings(given)
+        topic = parser.text("topic")
+        group = parser.text("producerGroup", "rocketmq.producerGroup") or GROUP
+        settings = _settings(parser)
         for option, check, name in (
             ("producerGroup", check_group, group),
             ("topic", check_topic, topic),
@@ -74,55 +74,57 @@ class WriteOptions:
                     check(name)
             except KeroloxError as error:
                 raise OptionError(f"option {option}: {error}") from error
-        batch_bytes = given.count("batchBytes") or Sends.batch_bytes
+        batch_bytes = parser.count("batchBytes") or SendOptions.batch_bytes
         if batch_bytes > _BATCH_BYTES_MAX:
-            raise OptionError(f"option batchBytes is {batch_bytes}: brokers take at most {_BATCH_BYTES_MAX}, give less")
-        write_id = given.text("writeId")
+            raise OptionError(
+                f"option batchBytes is {batch_bytes}: the limit of brokers is {_BATCH_BYTES_MAX}, give less"
+            )
+        write_id = parser.text("writeId")
         if is_stream and write_id is not None:
-            raise OptionError("option writeId is for batches: a stream has the id of its checkpoint")
-        timeout = given.millis("sendTimeout", "rocketmq.sendMsgTimeout")
+            raise OptionError("option writeId is for batch writes: a stream uses the id of its checkpoint")
+        timeout = parser.millis("sendTimeout", "rocketmq.sendMsgTimeout")
         found = cls(
-            connect=connect,
+            connection=connection,
             topic=topic,
             write_id=write_id,
-            sends=Sends(
+            send=SendOptions(
                 group=group,
                 batch_bytes=batch_bytes,
-                in_flight_max=given.count("batchesInFlight") or Sends.in_flight_max,
-                send_seconds=Sends.send_seconds if timeout is None else timeout / 1000,
-                retry_seconds=connect.retry_millis / 1000,
+                in_flight_max=parser.count("batchesInFlight") or SendOptions.in_flight_max,
+                send_seconds=SendOptions.send_seconds if timeout is None else timeout / 1000,
+                retry_seconds=connection.retry_millis / 1000,
                 settings=settings,
             ),
         )
-        given.end()
+        parser.end()
         return found
 
 
-def _settings(given: Given) -> ProducerSettings:
-    """Returns what is RocketMQ's own about sending; the rest of a producer's settings have options of Spark's."""
-    own = ProducerSettings()
-    retries = given.count("rocketmq.retryTimesWhenSendFailed", at_least=0)
-    given.refuse(dict.fromkeys(_COMPRESSION, _UNCOMPRESSED))
-    given.refuse({"rocketmq.maxMessageSize": "is not known here: brokers say how large a message may be"})
+def _settings(parser: OptionParser) -> ProducerSettings:
+    """Parses the rocketmq.* options of the producer; its other settings have options without that prefix."""
+    defaults = ProducerSettings()
+    retries = parser.count("rocketmq.retryTimesWhenSendFailed", at_least=0)
+    parser.refuse(dict.fromkeys(_COMPRESSION_OPTIONS, _NO_COMPRESSION))
+    parser.refuse({"rocketmq.maxMessageSize": "is not supported: the broker's limit applies"})
     return replace(
-        own,
-        retry_times_when_send_failed=own.retry_times_when_send_failed if retries is None else retries,
-        retry_another_broker_when_not_store_ok=given.flag("rocketmq.retryAnotherBrokerWhenNotStoreOK", default=False),
-        create_topic_key=given.text("rocketmq.createTopicKey") or own.create_topic_key,
-        default_topic_queue_nums=given.count("rocketmq.defaultTopicQueueNums") or own.default_topic_queue_nums,
-        send_latency_fault_enable=given.flag("rocketmq.sendLatencyFaultEnable", default=False),
+        defaults,
+        retry_times_when_send_failed=defaults.retry_times_when_send_failed if retries is None else retries,
+        retry_another_broker_when_not_store_ok=parser.flag("rocketmq.retryAnotherBrokerWhenNotStoreOK", default=False),
+        create_topic_key=parser.text("rocketmq.createTopicKey") or defaults.create_topic_key,
+        default_topic_queue_nums=parser.count("rocketmq.defaultTopicQueueNums") or defaults.default_topic_queue_nums,
+        send_latency_fault_enable=parser.flag("rocketmq.sendLatencyFaultEnable", default=False),
     )
 
 
 @dataclass
-class Written(WriterCommitMessage):
-    """What a partition has sent, by topic."""
+class PartitionCommit(WriterCommitMessage):
+    """The number of messages that a partition has sent, by topic."""
 
     counts: dict[str, int]
 
 
-class Writes:
-    """What makes a DataSource one that can be written to."""
+class WritableSource:
+    """Mixin that makes a DataSource writable."""
 
     options: MutableMapping[str, str]
 
@@ -130,116 +132,119 @@ class Writes:
         if overwrite:
             raise OptionError("a topic cannot be overwritten: use mode('append')")
         options = WriteOptions.of(self.options, is_stream=False)
-        write = Write(options, schema)
-        write.check_times()
+        write = TableWrite(options, schema)
+        write.check_delivery_times()
         return BatchWriter(write, options.write_id)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         options = WriteOptions.of(self.options, is_stream=True)
-        write = Write(options, schema)
-        write.check_times()
-        return (StreamWriter if _GIVES_ARROW else RowStreamWriter)(write)
+        write = TableWrite(options, schema)
+        write.check_delivery_times()
+        return (StreamWriter if _HAS_ARROW_STREAM_WRITER else RowStreamWriter)(write)
 
 
-class Write:
-    """Writes partitions; it travels to the workers, and connects there."""
+class TableWrite:
+    """Writes partitions of a table; pickled to the workers, and connects there."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
         self._columns = WriteColumns.of(schema, options.topic)
         self._schema = schema
 
-    def check_times(self) -> None:
-        """TimeIgnored if it can be told now that brokers do not heed a column of times, before anything is sent.
+    def check_delivery_times(self) -> None:
+        """DeliveryTimeUnsupported if there is a column of delivery times and a broker is too old for it.
 
-        Tasks look again, since rows may name their topics, and brokers may be away now that are there then.
+        Checked before anything is sent. Tasks check again, since rows may have their own topics, and brokers may be
+        down now.
         """
         options = self._options
-        if options.topic is None or self._columns.time is None:
+        if options.topic is None or self._columns.delivery_time is None:
             return
-        deliveries = Deliveries(options.connect, replace(options.sends, retry_seconds=0.0), self._columns.time)
+        sender = PartitionSender(
+            options.connection, replace(options.send, retry_seconds=0.0), self._columns.delivery_time
+        )
         try:
-            deliveries.check_times(options.topic)
+            sender.check_delivery_times(options.topic)
         except WriteFailed as error:
-            log.info("whether brokers heed column %s is left to the tasks: %s", self._columns.time, error)
+            log.info("support of brokers for column %s is checked by the tasks: %s", self._columns.delivery_time, error)
         finally:
-            deliveries.close()
+            sender.close()
 
-    def partition(self, batches: Iterator[pa.RecordBatch], scope: str) -> Written:
-        """Returns when brokers have all rows; raises what names the one they have not."""
+    def partition(self, batches: Iterator[pa.RecordBatch], scope: str) -> PartitionCommit:
+        """Returns when brokers have stored all rows; RowError or WriteFailed name the one they have not."""
         options = self._options
-        rows = Rows(self._columns, options.topic, scope)
-        deliveries = Deliveries(options.connect, options.sends, self._columns.time)
+        encoder = RowEncoder(self._columns, options.topic, scope)
+        sender = PartitionSender(options.connection, options.send, self._columns.delivery_time)
         try:
             for batch in batches:
-                deliveries.add(rows.of(batch))
-            deliveries.finish()
+                sender.add(encoder.encode(batch))
+            sender.finish()
         finally:
-            deliveries.close()
-        return Written(dict(deliveries.counts))
+            sender.close()
+        return PartitionCommit(dict(sender.counts))
 
     def as_batches(self, rows: Iterator[Any], size: int = 1024) -> Iterator[pa.RecordBatch]:
-        """Yields rows as batches, where Spark gives rows."""
+        """Converts rows to Arrow batches, for Spark versions that pass rows."""
         schema = to_arrow_schema(self._schema)
-        held: list[dict[str, Any]] = []
+        pending: list[dict[str, Any]] = []
         for row in rows:
-            held.append(row.asDict())
-            if len(held) >= size:
-                yield pa.RecordBatch.from_pylist(held, schema=schema)
-                held = []
-        if held:
-            yield pa.RecordBatch.from_pylist(held, schema=schema)
+            pending.append(row.asDict())
+            if len(pending) >= size:
+                yield pa.RecordBatch.from_pylist(pending, schema=schema)
+                pending = []
+        if pending:
+            yield pa.RecordBatch.from_pylist(pending, schema=schema)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Within foreachBatch a batch that is repeated sends the same unique keys again, as a stream does."""
+    """The writer of a batch query. Within foreachBatch a repeated batch sends the same unique keys, like a stream."""
 
-    def __init__(self, write: Write, write_id: str | None) -> None:
+    def __init__(self, write: TableWrite, write_id: str | None) -> None:
         self._write = write
         self._is_named = write_id is not None
         self.write_id = write_id or uuid.uuid4().hex
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        of_stream = None if self._is_named else _stream_scope()
-        return self._write.partition(iterator, of_stream or f"{self.write_id}/{_context().partitionId()}")
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PartitionCommit:
+        stream_scope = None if self._is_named else _stream_scope()
+        return self._write.partition(iterator, stream_scope or f"{self.write_id}/{_context().partitionId()}")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        _tell(messages)
+        _log_commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        _tell_aborted(messages)
+        _log_abort(messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """A batch that is repeated sends the same unique keys again."""
+    """The writer of a stream. A repeated batch sends the same unique keys again."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: TableWrite) -> None:
         self._write = write
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return self._write.partition(iterator, _needed(_stream_scope()))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PartitionCommit:
+        return self._write.partition(iterator, _required(_stream_scope()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        _tell(messages)
+        _log_commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        _tell_aborted(messages)
+        _log_abort(messages)
 
 
 class RowStreamWriter(DataSourceStreamWriter):
-    """The same for Spark 4.0."""
+    """The writer of a stream for Spark 4.0, which passes rows."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: TableWrite) -> None:
         self._write = write
 
-    def write(self, iterator: Iterator[Any]) -> Written:
-        return self._write.partition(self._write.as_batches(iterator), _needed(_stream_scope()))
+    def write(self, iterator: Iterator[Any]) -> PartitionCommit:
+        return self._write.partition(self._write.as_batches(iterator), _required(_stream_scope()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        _tell(messages)
+        _log_commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        _tell_aborted(messages)
+        _log_abort(messages)
 
 
 def _context() -> TaskContext:
@@ -249,27 +254,27 @@ def _context() -> TaskContext:
 
 
 def _stream_scope() -> str | None:
-    """Returns what tells the rows of a partition from all others, and is the same when the batch is repeated.
+    """Returns an id of query, batch and partition, which is the same when the batch is repeated.
 
-    None if this is no batch of a stream.
+    None if the task does not belong to a stream.
     """
     context = _context()
-    query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    query, batch = context.getLocalProperty(_QUERY_ID_PROPERTY), context.getLocalProperty(_BATCH_ID_PROPERTY)
     return None if query is None or batch is None else f"{query}/{batch}/{context.partitionId()}"
 
 
-def _needed(scope: str | None) -> str:
+def _required(scope: str | None) -> str:
     if scope is None:
-        raise RuntimeError("Spark does not say of which query and batch this is, by which repeats are known")
+        raise RuntimeError("Spark has not set the query and batch id of this task, which unique keys are derived from")
     return scope
 
 
-def _tell(messages: list[WriterCommitMessage | None]) -> None:
-    total = sum(sum(message.counts.values()) for message in messages if isinstance(message, Written))
+def _log_commit(messages: list[WriterCommitMessage | None]) -> None:
+    total = sum(sum(message.counts.values()) for message in messages if isinstance(message, PartitionCommit))
     log.info("wrote %d messages from %d partitions", total, len(messages))
 
 
-def _tell_aborted(messages: list[WriterCommitMessage | None]) -> None:
-    """Brokers keep what they have; it has the same unique keys when it comes again."""
-    sent = sum(sum(message.counts.values()) for message in messages if isinstance(message, Written))
-    log.warning("a write was given up after %d messages of whole partitions, which are in their topics", sent)
+def _log_abort(messages: list[WriterCommitMessage | None]) -> None:
+    """Logs an abort. Stored messages stay; a retry sends them again with the same unique keys."""
+    sent = sum(sum(message.counts.values()) for message in messages if isinstance(message, PartitionCommit))
+    log.warning("a write was aborted; %d messages of complete partitions stay in their topics", sent)

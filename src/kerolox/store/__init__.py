@@ -1,1 +1,1 @@
-"""RocketMQ's files: commit log, consume queues, key index, checkpoint. Knows nothing of sockets."""
+"""The message store: commit log, consume queues, key index, timers. Independent of the network."""

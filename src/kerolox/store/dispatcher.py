@@ -1,25 +1,26 @@
-"""Follows the commit log: an entry in the queue, the keys in the index, a wake-up for who waits."""
+"""Dispatches the commit log to consume queues, key index and waiting readers (ReputMessageService)."""
 
 import logging
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import compress, repeat
 from operator import sub
 from typing import Any, TypeAlias
 
 from kerolox.message import sysflag
-from kerolox.message.columns import Columns
-from kerolox.message.peek import Peek, peek, peek_run
 from kerolox.message.properties import find
-from kerolox.message.record import BLANK_MAGIC, size_and_magic
-from kerolox.store.arrivals import Arrivals
-from kerolox.store.cleaning.deleted_topics import DeletedTopics
-from kerolox.store.delay.delays import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
+from kerolox.message.records.columns import Columns
+from kerolox.message.records.record import BLANK_MAGIC, size_and_magic
+from kerolox.message.records.summary import RecordSummary, peek, peek_run
+from kerolox.store.cleanup.deleted_topics import DeletedTopics
+from kerolox.store.delay.delay_levels import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
 from kerolox.store.errors import NotStorable
-from kerolox.store.keys.key_index import Keyed, KeyIndex, index_keys
-from kerolox.store.log.commit_log import Appended, CommitLog, Draft
+from kerolox.store.index.key_index import KeyBatch, KeyIndex, index_keys
+from kerolox.store.log.commit_log import Append, Appended, CommitLog
 from kerolox.store.log.scan import Damage
+from kerolox.store.message_waiters import MessageWaiters
 from kerolox.store.queue.consume_queue import ConsumeQueue
 from kerolox.store.queue.queue_ext import ExtendedQueue, ExtUnit
 from kerolox.store.queue.queues import Queues
@@ -28,229 +29,261 @@ log = logging.getLogger(__name__)
 
 _CHUNK_SIZE = 256 * 1024
 
-# What a queue's entry says of a record: physical offset, size and tags code.
-Entered: TypeAlias = tuple[int, int, int]
-# Of each queue the first offset, and what is entered from there on.
-Runs: TypeAlias = dict[tuple[str, int], tuple[int, list[Entered]]]
+# Consume queue entry of a record: physical offset, size and tags code.
+QueueEntry: TypeAlias = tuple[int, int, int]
+# Queue → (first queue offset, entries from there on).
+Runs: TypeAlias = dict[tuple[str, int], tuple[int, list[QueueEntry]]]
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRules:
+    """Settings and state, besides the record, that determine its consume queue entry."""
+
+    # Milliseconds by delay level.
+    delay_levels: Mapping[int, int] = field(default_factory=dict)
+    deleted_topics: DeletedTopics | None = None
+    # Returns the Bloom filter bit map of a record, for queues with an extension (enableConsumeQueueExt).
+    bit_map: Callable[[RecordSummary], bytes] | None = None
 
 
 class Dispatcher:
-    """What it has not yet dispatched nobody can see."""
+    """Readers see a record only once it has been dispatched."""
 
     def __init__(
         self,
         commit_log: CommitLog,
         queues: Queues,
         index: KeyIndex | None,
-        arrivals: Arrivals,
-        delay_levels: Mapping[int, int],
-        deleted: DeletedTopics | None = None,
+        message_waiters: MessageWaiters,
+        rules: DispatchRules | None = None,
     ) -> None:
         self._log = commit_log
         self._queues = queues
         self._index = index
-        self._arrivals = arrivals
-        self._delay_levels = delay_levels
-        self._delay_level_max = max(delay_levels, default=0)
-        self._deleted = deleted
-        # Whether each record has more than its entry in the queue.
+        rules = rules or DispatchRules()
+        self._message_waiters = message_waiters
+        self._delay_levels = rules.delay_levels
+        self._delay_level_max = max(rules.delay_levels, default=0)
+        self._deleted_topics = rules.deleted_topics
+        self._bit_map = rules.bit_map
+        # Whether queues have an extension (ConsumeQueueExt) with a unit for each entry.
         self._is_extended = queues.is_extended
-        # Up to here the log has been dispatched.
+        # The log has been dispatched up to this physical offset.
         self.offset = 0
-        # The store time of the last record that was.
+        # Store timestamp of the last dispatched record.
         self.timestamp = 0
-        # Makes the bit map of a record, for queues that keep one (enableConsumeQueueExt).
-        self.bit_map_of: Callable[[Peek], bytes] | None = None
-        # Ranges that hold no record, by where they begin.
-        self.damages: dict[int, Damage] = {}
+        # Damaged ranges of the log by their start; they hold no record and are skipped.
+        self._damages: dict[int, Damage] = {}
 
-    def load(self, offset: int) -> None:
+    def load(self, offset: int, damages: Iterable[Damage] = ()) -> None:
+        """Continues at `offset`; damaged ranges of the log are skipped."""
         self.offset = offset
+        self._damages = {damage.offset: damage for damage in damages}
 
-    def follow(self, end_offset: int, *, size_max: int = sys.maxsize) -> None:
-        """Dispatches the log up to `end_offset`, which is the end of a record, or a little more than `size_max`."""
+    def dispatch_until(self, end_offset: int, *, size_max: int = sys.maxsize) -> None:
+        """Reads the log and dispatches it up to `end_offset`, the end of a record, or a little more than `size_max`."""
         stop_offset = min(end_offset, self.offset + size_max)
         while self.offset < stop_offset:
-            damage = self.damages.get(self.offset)
+            damage = self._damages.get(self.offset)
             if damage is not None:
                 self.offset = damage.end_offset
                 continue
             chunk = self._log.read(self.offset, min(_CHUNK_SIZE, end_offset - self.offset))
             size, magic = size_and_magic(chunk)
             if magic == BLANK_MAGIC:
-                self.offset = self._log.next_file(self.offset)
+                self.offset = self._log.next_file_start(self.offset)
             elif size > len(chunk):
                 self.dispatch(peek(self._log.read(self.offset, size)))
             else:
                 self._dispatch_chunk(chunk)
 
     def _dispatch_chunk(self, chunk: bytes) -> None:
-        """Dispatches the records that are whole in a chunk, at least one, up to a blank or a damage."""
+        """Dispatches the complete records of a chunk, at least one, up to a blank or a damaged range."""
         run = peek_run(chunk, 0, self.offset)
-        if self.damages:
-            end = min((start for start in self.damages if start > self.offset), default=self.offset + len(chunk))
+        if self._damages:
+            end = min((start for start in self._damages if start > self.offset), default=self.offset + len(chunk))
             run = [record for record in run if record.physical_offset < end]
         self.dispatch_all(run or [peek(chunk)])
 
-    def dispatch(self, record: Peek) -> None:
-        """Makes one record known; doing so again changes nothing."""
+    def dispatch(self, record: RecordSummary) -> None:
+        """Dispatches one record; dispatching it again changes nothing."""
         self.dispatch_all([record])
 
-    def dispatch_all(self, records: Sequence[Peek]) -> None:
-        """Makes records known that lie one after the other; doing so again changes nothing.
+    def dispatch_all(self, records: Sequence[RecordSummary]) -> None:
+        """Dispatches contiguous records; dispatching them again changes nothing.
 
-        On OSError some of them may be in their queues, and nobody was woken.
+        On OSError some of them may have queue entries already, and no waiter was notified.
         """
-        keyed = Keyed()
-        self._enter_all(records, keyed)
+        keyed = KeyBatch()
+        self._append_entries(records, keyed)
         last = records[-1]
-        self._become_known(
+        self._finish_dispatch(
             keyed,
             {(record.topic, record.queue_id): None for record in records},
             last.physical_offset + last.size,
             last.store_timestamp,
         )
 
-    def dispatch_appended(self, drafts: Sequence[Draft], appended: Sequence[Appended]) -> None:
-        """Makes known what was just appended; read again is only that of which a draft does not say what is needed.
+    def dispatch_appended(self, appends: Sequence[Append], appended: Sequence[Appended]) -> None:
+        """Dispatches what was just appended, without reading it from the log where an append carries its columns.
 
-        Fewer may have been appended than there are drafts. As above on OSError.
+        Fewer records may have been appended than there are appends. On OSError as in `dispatch_all`.
         """
-        if len(appended) == 1 and self._dispatch_one(drafts[0], appended[0]):
+        if len(appended) == 1 and self._dispatch_one(appends[0], appended[0]):
             return
-        keyed = Keyed()
+        keyed = KeyBatch()
         topics, texts, offsets = keyed.topics, keyed.texts, keyed.offsets
         runs: Runs = {}
         offset, timestamp = self.offset, self.timestamp
-        for draft, place in zip(drafts, appended, strict=False):
-            physical_offset, keys, parts = place.physical_offset, draft.keys, draft.parts
+        for append, position in zip(appends, appended, strict=False):
+            physical_offset, keys, parts = position.physical_offset, append.keys, append.key_columns
             if physical_offset != offset or (keys is None and parts is None) or self._is_extended:
-                # Something lies between, such as the end of a file, or it is not known what it is found by.
+                # Not contiguous, as after the end of a file, or keys and tags are unknown: the log is read instead.
                 break
-            offset, topic = place.end_offset, draft.topic
+            offset, topic = position.end_offset, append.topic
             key_offsets: Sequence[int]
             if parts is None:
-                entries = [(physical_offset, offset - physical_offset, draft.tags_code)]
+                entries = [(physical_offset, offset - physical_offset, append.tags_code)]
                 key_offsets = [physical_offset] * len(keys or ())
-            elif isinstance(draft.starts, range):
-                size = draft.starts.step
+            elif isinstance(append.starts, range):
+                size = append.starts.step
                 all_starts = range(physical_offset, offset, size)
                 entries = list(zip(all_starts, repeat(size), parts.tags_codes))
                 keys, key_offsets = parts.keys, all_starts
-                if parts.key_starts is not draft.starts:
+                if parts.key_starts is not append.starts:
                     key_offsets = [physical_offset + start for start in parts.key_starts]
             else:
-                starts = [physical_offset + start for start in draft.starts]
+                starts = [physical_offset + start for start in append.starts]
                 entries = list(zip(starts, map(sub, (*starts[1:], offset), starts), parts.tags_codes, strict=True))
                 keys, key_offsets = parts.keys, [physical_offset + start for start in parts.key_starts]
             if keys:
                 texts += keys
                 topics += [topic] * len(keys)
                 offsets += key_offsets
-            if draft.queue_ids is None:
-                runs.setdefault((topic, draft.queue_id), (place.queue_offset, []))[1].extend(entries)
+            if append.queue_ids is None:
+                runs.setdefault((topic, append.queue_id), (position.queue_offset, []))[1].extend(entries)
             else:
-                _spread(draft, entries, runs)
+                _group_by_queue(append, entries, runs)
         if offset != self.offset:
-            # All were appended at once.
+            # All were appended with one write, at the same time.
             timestamp = appended[0].store_timestamp
             keyed.timestamps = [timestamp] * len(texts)
-            deleted = self._deleted if self._deleted is not None and self._deleted.offsets else None
+            deleted = self._deleted_topics
+            if deleted is not None and not deleted.offsets:
+                deleted = None
             for (topic, queue_id), (queue_offset, entries) in runs.items():
                 if deleted is None or not deleted.covers(topic, entries[0][0]):
                     self._queues.find(topic, queue_id).append_run(queue_offset, entries)
                     continue
-                # The topic was deleted before what was appended could be seen.
+                # The topic was deleted between append and dispatch.
                 for number, entry in enumerate(entries, queue_offset):
                     if not deleted.covers(topic, entry[0]):
                         self._queues.find(topic, queue_id).append(number, *entry)
-            self._become_known(keyed, runs, offset, timestamp)
+            self._finish_dispatch(keyed, runs, offset, timestamp)
         if offset < appended[-1].end_offset:
-            self.follow(appended[-1].end_offset)
+            self.dispatch_until(appended[-1].end_offset)
 
-    def _dispatch_one(self, draft: Draft, place: Appended) -> bool:
-        """Does the same for a single record of which the draft says all that is needed; False if it does not."""
-        physical_offset, keys, topic = place.physical_offset, draft.keys, draft.topic
+    def _dispatch_one(self, append: Append, position: Appended) -> bool:
+        """Dispatches a single record from its append; False if the append does not carry what is needed."""
+        physical_offset, keys, topic = position.physical_offset, append.keys, append.topic
         if physical_offset != self.offset or keys is None or self._is_extended:
             return False
-        if self._deleted is not None and self._deleted.offsets and self._deleted.covers(topic, physical_offset):
+        deleted = self._deleted_topics
+        if deleted is not None and deleted.offsets and deleted.covers(topic, physical_offset):
             return False
-        end_offset, queue_id = place.end_offset, draft.queue_id
+        end_offset, queue_id = position.end_offset, append.queue_id
         queue = self._queues.find(topic, queue_id)
-        queue.append(place.queue_offset, physical_offset, end_offset - physical_offset, draft.tags_code)
+        queue.append(position.queue_offset, physical_offset, end_offset - physical_offset, append.tags_code)
         if self._index is not None:
-            self._index.put(topic, keys, physical_offset, place.store_timestamp)
-        self.offset, self.timestamp = end_offset, place.store_timestamp
-        if self._arrivals:
-            self._arrivals.notify(topic, queue_id)
+            self._index.put(topic, keys, physical_offset, position.store_timestamp)
+        self.offset, self.timestamp = end_offset, position.store_timestamp
+        if self._message_waiters:
+            self._message_waiters.notify(topic, queue_id)
         return True
 
-    def _enter_all(self, records: Sequence[Peek], keyed: Keyed) -> None:
-        """Gives records their entries in the queues, and adds to `keyed` what they are found by."""
-        enter, has_index = self._enter, self._index is not None
+    def _append_entries(self, records: Sequence[RecordSummary], keyed: KeyBatch) -> None:
+        """Appends queue entries for records, and collects their keys in `keyed`."""
+        append_entry, has_index = self._append_entry, self._index is not None
         for record in records:
             kind = record.sys_flag & sysflag.TRANSACTION_MASK
             if kind == sysflag.NOT_TRANSACTION or kind == sysflag.COMMIT:
-                enter(record, record.tags_code if record.topic != SCHEDULE_TOPIC else self._due(record))
+                append_entry(
+                    record, record.tags_code if record.topic != SCHEDULE_TOPIC else self._due_timestamp(record)
+                )
             if has_index and kind != sysflag.ROLLBACK and (keys := _keys(record)):
                 keyed.add(record.topic, keys, record.physical_offset, record.store_timestamp)
 
-    def _become_known(self, keyed: Keyed, queues: Iterable[tuple[str, int]], end_offset: int, timestamp: int) -> None:
+    def _finish_dispatch(
+        self, keyed: KeyBatch, queues: Iterable[tuple[str, int]], end_offset: int, timestamp: int
+    ) -> None:
         if self._index is not None:
             self._index.put_all(keyed)
         self.offset = end_offset
         self.timestamp = timestamp
-        if self._arrivals:
-            self._arrivals.notify_all(queues)
+        if self._message_waiters:
+            self._message_waiters.notify_all(queues)
 
     def dispatch_columns(self, run: Columns) -> None:
-        """Does the same as `dispatch_all`, faster if they are many, and wakes nobody: for a store that is opened."""
-        if self._is_extended or (self._deleted is not None and self._deleted.offsets):
-            for record in run.peeks():
-                self.enter(record)
+        """Like `dispatch_all`, but faster for many records, and without notifying waiters; used by recovery."""
+        if self._is_extended or (self._deleted_topics is not None and self._deleted_topics.offsets):
+            for record in run.summaries():
+                self.append_entry(record)
         else:
-            self._enter_columns(run)
+            self._append_columns(run)
         if self._index is not None:
             self._index.put_columns(run)
         self.offset = run.end_offset
         self.timestamp = run.store_timestamps[-1]
 
-    def _enter_columns(self, run: Columns) -> None:
-        """Gives records their entries, all of a queue together."""
+    def _append_columns(self, run: Columns) -> None:
+        """Appends queue entries, grouped by queue."""
         topics, codes = run.topics, run.tags_codes
         if SCHEDULE_TOPIC in set(topics):
             codes = [
-                self._due(record) if record.topic == SCHEDULE_TOPIC else record.tags_code for record in run.peeks()
+                self._due_timestamp(record) if record.topic == SCHEDULE_TOPIC else record.tags_code
+                for record in run.summaries()
             ]
         is_one = topics.count(topics[0]) == len(run)
-        places: Iterable[Any] = run.queue_ids if is_one else zip(topics, run.queue_ids, strict=True)
+        queue_keys: Iterable[Any] = run.queue_ids if is_one else zip(topics, run.queue_ids, strict=True)
         entries = zip(run.physical_offsets, run.sizes, codes, strict=True)
-        rows: Iterable[tuple[Any, int, Entered]] = zip(places, run.queue_offsets, entries, strict=True)
+        rows: Iterable[tuple[Any, int, QueueEntry]] = zip(queue_keys, run.queue_offsets, entries, strict=True)
         if not all(map(sysflag.is_queued, set(run.sys_flags))):
             rows = compress(rows, map(sysflag.is_queued, run.sys_flags))
         groups: defaultdict[Any, list[Any]] = defaultdict(list)
-        for place, queue_offset, entry in rows:
-            groups[place] += queue_offset, entry
-        for place, group in groups.items():
-            topic, queue_id = (topics[0], place) if is_one else place
+        for key, queue_offset, entry in rows:
+            groups[key] += queue_offset, entry
+        for key, group in groups.items():
+            topic, queue_id = (topics[0], key) if is_one else key
             queue = self._find(topic, queue_id, group[1][0])
             if queue is not None:
                 queue.append_all(group[::2], group[1::2])
 
-    def enter(self, record: Peek) -> None:
-        """Gives a record its entry in the queue, and no more."""
+    def append_entry(self, record: RecordSummary) -> None:
+        """Appends the queue entry of a record, without index, waiters or a change of `offset`."""
         if sysflag.is_queued(record.sys_flag):
-            self._enter(record, record.tags_code if record.topic != SCHEDULE_TOPIC else self._due(record))
+            self._append_entry(
+                record, record.tags_code if record.topic != SCHEDULE_TOPIC else self._due_timestamp(record)
+            )
 
-    def _enter(self, record: Peek, tags_code: int) -> None:
-        deleted = self._deleted
+    def entry_of(self, record: RecordSummary) -> QueueEntry | None:
+        """Returns the entry that a record must have in its queue; None if it must not have one."""
+        deleted = self._deleted_topics
+        if not sysflag.is_queued(record.sys_flag):
+            return None
+        if deleted is not None and deleted.covers(record.topic, record.physical_offset):
+            return None
+        tags_code = record.tags_code if record.topic != SCHEDULE_TOPIC else self._due_timestamp(record)
+        return record.physical_offset, record.size, tags_code
+
+    def _append_entry(self, record: RecordSummary, tags_code: int) -> None:
+        deleted = self._deleted_topics
         if deleted is not None and deleted.offsets and deleted.covers(record.topic, record.physical_offset):
             return
         queue = self._find(record.topic, record.queue_id, record.physical_offset)
         if queue is None:
             return
         if isinstance(queue, ExtendedQueue):
-            unit = ExtUnit(tags_code, record.store_timestamp, self.bit_map_of(record) if self.bit_map_of else b"")
+            unit = ExtUnit(tags_code, record.store_timestamp, self._bit_map(record) if self._bit_map else b"")
             queue.append_extended(record.queue_offset, record.physical_offset, record.size, unit)
         else:
             queue.append(record.queue_offset, record.physical_offset, record.size, tags_code)
@@ -262,25 +295,25 @@ class Dispatcher:
             log.error("record at %d: %s", physical_offset, error)
             return None
 
-    def _due(self, record: Peek) -> int:
-        """Returns when a message is due that waits in the schedule topic: its queue has that for a tags code."""
+    def _due_timestamp(self, record: RecordSummary) -> int:
+        """Returns the delivery time of a message in the schedule topic, which its entry has in place of a tags code."""
         level = java_int(find(record.properties, DELAY_MARK))
         if level is None or level <= 0:
             return record.tags_code
         return due_timestamp(self._delay_levels, min(level, self._delay_level_max), record.store_timestamp)
 
 
-def _spread(draft: Draft, entries: Sequence[Entered], runs: Runs) -> None:
-    """Adds the entries of records that are not all of one queue, each to its queue's."""
-    assert draft.queue_ids is not None
-    adders: dict[int, Callable[[Entered], None]] = {}
-    for queue_id, queue_offset, entry in zip(draft.queue_ids, draft.queue_offsets, entries, strict=True):
+def _group_by_queue(append: Append, entries: Sequence[QueueEntry], runs: Runs) -> None:
+    """Adds the entries of an append for several queues to the run of each queue."""
+    assert append.queue_ids is not None
+    adders: dict[int, Callable[[QueueEntry], None]] = {}
+    for queue_id, queue_offset, entry in zip(append.queue_ids, append.queue_offsets, entries, strict=True):
         add = adders.get(queue_id)
         if add is None:
-            add = adders[queue_id] = runs.setdefault((draft.topic, queue_id), (queue_offset, []))[1].append
+            add = adders[queue_id] = runs.setdefault((append.topic, queue_id), (queue_offset, []))[1].append
         add(entry)
 
 
-def _keys(record: Peek) -> list[bytes]:
-    """Returns what a record is found by."""
+def _keys(record: RecordSummary) -> list[bytes]:
+    """Returns the index keys of a record."""
     return index_keys(record.unique_key, record.keys, record.tag)

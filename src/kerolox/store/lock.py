@@ -1,4 +1,4 @@
-"""The lock file: a store is open once at a time, on the whole machine."""
+"""The lock file: only one process on the machine may open a store at a time."""
 
 import fcntl
 import os
@@ -6,17 +6,17 @@ from pathlib import Path
 
 from kerolox.store.errors import StoreError
 
-# Device and number of the directories that this process has open: the system's lock is between processes only, and
-# would be lost by as little as closing another descriptor of the same file.
+# Device and inode of the directories that this process has open. POSIX locks do not exclude the process that holds
+# them, and closing any other descriptor of the same file would release them.
 _open_here: set[tuple[int, int]] = set()
 
 
 class StoreLocked(StoreError):
-    """Somebody has the store open: another process, or this one."""
+    """The store is open already, in another process or in this one."""
 
 
 class Lock:
-    """Holds a store until it is released."""
+    """A held lock; `release` gives it up."""
 
     def __init__(self, descriptor: int, directory: tuple[int, int]) -> None:
         self._descriptor = descriptor
@@ -28,9 +28,9 @@ class Lock:
 
 
 def take_lock(path: Path) -> Lock:
-    """Takes the lock of a store, whose directory must be there; StoreLocked if somebody else has it.
+    """Locks a store, whose directory must exist; StoreLocked if it is locked already.
 
-    It is the lock that Java takes, too: the first byte of the file.
+    Java takes the same lock: the first byte of the file.
     """
     status = path.parent.stat()
     directory = status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""The store put together: append, read, flush, recover."""
+"""The message store: recovers its files, appends messages and serves readers (DefaultMessageStore)."""
 
 import asyncio
 import contextlib
@@ -6,56 +6,88 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from kerolox.errors import reason
 from kerolox.message.errors import RecordError
+from kerolox.message.records.summary import RecordSummary
 from kerolox.runtime.clock import Clock, SystemClock
+from kerolox.runtime.event_loop import at_end_of_turn
 from kerolox.runtime.files import Disk, RealDisk
-from kerolox.runtime.server_loop import at_end_of_turn
 from kerolox.runtime.service import Service
-from kerolox.store.arrivals import Arrivals
-from kerolox.store.behind import Behind
-from kerolox.store.checkpoint import Checkpoint
-from kerolox.store.cleaning.deleted_topics import DELETED_TOPICS, DeletedTopics
-from kerolox.store.cleaning.retention import Retention
-from kerolox.store.cleaning.topics import Topics
-from kerolox.store.configuration import PAGE_SIZE, FlushDiskType, StoreConfig
-from kerolox.store.damages import FILE_NAME as DAMAGES_NAME
-from kerolox.store.damages import Damages
-from kerolox.store.delay.delays import parse_levels
-from kerolox.store.dispatcher import Dispatcher
+from kerolox.store.cleanup.deleted_topics import DELETED_TOPICS, DeletedTopics
+from kerolox.store.cleanup.retention import Retention
+from kerolox.store.cleanup.topics import TopicCleanup
+from kerolox.store.config import PAGE_SIZE, FlushDiskType, StoreConfig
+from kerolox.store.delay.delay_levels import parse_levels
+from kerolox.store.dispatcher import Dispatcher, DispatchRules
 from kerolox.store.errors import NotStorable, StoreBusy, StoreError, StoreFull, StoreReadOnly, SyncFailed
-from kerolox.store.keys.index_layout import IndexShape
-from kerolox.store.keys.key_index import KeyIndex
+from kerolox.store.flush_behind import FlushBehind
+from kerolox.store.index.key_index import KeyIndex
+from kerolox.store.index.layout import IndexShape
 from kerolox.store.lock import Lock, take_lock
-from kerolox.store.log.cold import ColdReads
-from kerolox.store.log.commit_log import Appended, CommitLog, Draft
-from kerolox.store.log.flusher import Flusher
-from kerolox.store.log.preparer import Preparer
-from kerolox.store.log.promises import One, Promises, Sender, Senders, tell_refused, tell_stored
+from kerolox.store.log.allocator import FileAllocator
+from kerolox.store.log.cold_reads import ColdReads
+from kerolox.store.log.commit_log import Append, Appended, CommitLog
+from kerolox.store.log.flusher import Flusher, FlushPolicy
+from kerolox.store.log.pending_acks import PendingAcks, Sender, Senders, SingleSender, notify_refused, notify_stored
+from kerolox.store.log.records import Records
 from kerolox.store.log.segments import OpenFiles, Segments
-from kerolox.store.queue.queues import Queues, check_name, warn_of_batches
+from kerolox.store.log.stalled_appends import StalledAppends, appends_size
+from kerolox.store.message_waiters import MessageWaiters
+from kerolox.store.queue.queues import LIGHT_PREFIX, Queues, check_name, warn_of_batches
+from kerolox.store.queue.repair import QueueRepair
 from kerolox.store.reader import Reader
-from kerolox.store.recovery import Recovered, recover
-from kerolox.store.stall import Stall, size_of
+from kerolox.store.recovery.checkpoint import Checkpoint
+from kerolox.store.recovery.damaged_ranges import FILE_NAME as DAMAGES_NAME
+from kerolox.store.recovery.damaged_ranges import DamagedRanges
+from kerolox.store.recovery.derived_files import FILE_NAME as DERIVED_NAME
+from kerolox.store.recovery.derived_files import DerivedData, DerivedFile, DerivedState, damaged_queues
+from kerolox.store.recovery.log_checksums import decode
+from kerolox.store.recovery.recovery import Recovered, recover
 
 log = logging.getLogger(__name__)
 
-# So much of the log is dispatched at once after queues or index could not follow, and others have their turn.
+# Bytes of the log that are dispatched between two yields to the event loop when queues or index catch up.
 _CATCH_UP_SIZE = 2 * 1024 * 1024
-# So many syncs of the log are under way at once where each takes long.
+# fsyncs of the commit log that may run at the same time, where a single one is slow.
 _SYNCS_MAX = 3
 
 
-class Store(Service):
-    """RocketMQ's files in one directory. Appending and reading are plain functions; waiting comes after."""
+@dataclass(frozen=True, slots=True)
+class StoreHooks:
+    """Functions through which the owner of a store adapts it."""
 
-    def __init__(self, config: StoreConfig, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
+    # Called when senders have been acknowledged. The broker writes their responses to the sockets here, so that they
+    # do not wait until the messages are dispatched.
+    on_acknowledged: Callable[[], None] = lambda: None
+    # How long senders wait for the next file of the commit log before they are refused.
+    append_timeout_seconds: Callable[[], float] = lambda: float("inf")
+    # Returns the Bloom filter bit map of a record, for queues with an extension (enableConsumeQueueExt).
+    bit_map: Callable[[RecordSummary], bytes] | None = None
+
+
+class Store(Service):
+    """A directory with RocketMQ's files.
+
+    Appending and reading are plain functions on the event loop. `put` also waits until the message is as durable as
+    `flushDiskType` promises.
+    """
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+        hooks: StoreHooks | None = None,
+    ) -> None:
         self.config = config
         self._clock = clock or SystemClock()
         self._disk = disk or RealDisk()
+        self._hooks = hooks or StoreHooks()
         self._files = OpenFiles(self._disk, config.open_files_max)
         root = config.store_path_root_dir
         self._segments = Segments(self._files, config.commit_log_directory, config.mapped_file_size_commit_log)
@@ -72,71 +104,70 @@ class Store(Service):
             shape = IndexShape(config.max_hash_slot_num, config.max_index_num)
             self.index = KeyIndex(self._disk, root / "index", self._clock, shape=shape)
         self.checkpoint = Checkpoint(self._disk, root / "checkpoint")
-        self.damages = Damages(self._disk, root / DAMAGES_NAME)
-        self.arrivals = Arrivals()
-        levels = parse_levels(config.message_delay_level)
-        self._deleted = DeletedTopics(self._disk, root / "config" / DELETED_TOPICS)
-        self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.arrivals, levels, self._deleted)
-        self._promises = Promises(timeout_seconds=config.sync_flush_timeout / 1000)
+        self.damaged_ranges = DamagedRanges(self._disk, root / DAMAGES_NAME)
+        self._derived_file = DerivedFile(self._disk, root / DERIVED_NAME)
+        self.message_waiters = MessageWaiters()
+        self._deleted_topics = DeletedTopics(self._disk, root / "config" / DELETED_TOPICS)
+        rules = DispatchRules(parse_levels(config.message_delay_level), self._deleted_topics, self._hooks.bit_map)
+        self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.message_waiters, rules)
+        self._derived = DerivedData(self.dispatcher, self.queues, self.index, self.checkpoint, self._derived_file)
+        self._pending_acks = PendingAcks(timeout_seconds=config.sync_flush_timeout / 1000)
         self.flusher = Flusher(
             self.log,
-            interval_seconds=config.flush_interval_commit_log / 1000,
-            thorough_seconds=config.flush_commit_log_thorough_interval / 1000,
-            unsynced_size_min=config.flush_commit_log_least_pages * PAGE_SIZE,
-            syncs_max=_SYNCS_MAX,
-            on_durable=self._become_durable,
-            on_failed=self._promises.fail,
+            FlushPolicy(
+                interval_seconds=config.flush_interval_commit_log / 1000,
+                thorough_seconds=config.flush_commit_log_thorough_interval / 1000,
+                unsynced_size_min=config.flush_commit_log_least_pages * PAGE_SIZE,
+                syncs_max=_SYNCS_MAX,
+            ),
+            on_durable=self._on_durable,
+            on_failed=self._pending_acks.fail,
         )
-        self.preparer = Preparer(self._segments, self.log, self._clock, on_sync_failed=self.flusher.fail)
-        self.behind = Behind(
-            self.dispatcher,
-            self.flusher,
-            self.queues,
-            self.index,
-            self.checkpoint,
-            self._clock,
-            interval_seconds=config.flush_interval_consume_queue / 1000,
-            thorough_seconds=config.flush_consume_queue_thorough_interval / 1000,
-            unsynced_size_max=config.flush_consume_queue_least_pages * PAGE_SIZE,
-            follow=self._follow,
-            marks=lambda: self.log.marks.copy(self.log.first_offset),
+        self.allocator = FileAllocator(self._segments, self.log, self._clock, on_sync_failed=self.flusher.fail)
+        self.flush_behind = FlushBehind(
+            config, self.log, self.flusher, self._derived, self._clock, dispatch_pending=self._dispatch
         )
-        self.reader = Reader(self.log, self.queues, self.index, config, self._segments)
-        self.cold = ColdReads(self._files, config.cold_read_threads)
-        self.retention = Retention(
-            config, self._disk, self._clock, self.log, self.queues, self.index, self.behind, self._deleted
-        )
+        records = Records(self.log, self._segments, body_size_max=config.max_message_size)
+        self.repair = QueueRepair(self._segments, records, self.queues, self.dispatcher, self._clock)
+        self.reader = Reader(records, self.queues, self.index, config, self.repair)
+        self.cold_reads = ColdReads(self._files, config.cold_read_threads)
+        self.retention = Retention(config, self._disk, self._clock, self.log, self.flush_behind, self._deleted_topics)
         self._abort = root / "abort"
         self._lock: Lock | None = None
         self._is_open = False
-        # Why queues or index cannot follow the log for now.
-        self._lag: Exception | None = None
+        # Why queues or index do not follow the log at present.
+        self._dispatch_failure: Exception | None = None
         self._queue_offsets: dict[tuple[str, int], int] = {}
-        self.topics = Topics(
-            self.log, self.queues, self.behind, self.arrivals, self._deleted, self._queue_offsets, self._clear_stray
+        self.topic_cleanup = TopicCleanup(
+            self.log,
+            self.flush_behind,
+            self.message_waiters,
+            self._deleted_topics,
+            queue_offsets=self._queue_offsets,
+            clear_stray=self._clear_stray,
         )
-        # Under SYNC_FLUSH: what was appended, and is not to be seen before it is durable.
-        self._unseen: deque[tuple[Sequence[Draft], Sequence[Appended]]] = deque()
-        self._gathered: list[tuple[Sequence[Draft], Senders]] = []
+        # Under SYNC_FLUSH: appended but not durable yet, and therefore not dispatched to readers.
+        self._undispatched: deque[tuple[Sequence[Append], Sequence[Appended]]] = deque()
+        # Submitted in this iteration of the event loop, or waiting for the next file of the log.
+        self._submitted: list[tuple[Sequence[Append], Senders]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        # How long senders wait for the next file of the log before they are refused.
-        self.patience_seconds: Callable[[], float] = lambda: float("inf")
-        # Called when senders have been told, so that what they answer need not wait for its turn.
-        self.on_told: Callable[[], None] = lambda: None
-        # Since when, and for whom, there is no file to append to.
-        self._stall: Stall | None = None
-        self._awaited: asyncio.Task[OSError | None] | None = None
+        # Set while the log has no file to append to; it limits how long senders wait for one.
+        self._stalled: StalledAppends | None = None
+        self._awaited_allocation: asyncio.Task[OSError | None] | None = None
         self._is_sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
-    # Life
+    # Lifecycle
 
     async def open(self) -> None:
         self.recover()
-        # Else the first who send would have to wait for it.
-        await self.preparer.prepare()
+        # Without a file the first senders would wait until it is allocated.
+        await self.allocator.prepare()
 
     def recover(self) -> Recovered:
-        """Loads what is there and brings it to agree; StoreError, with the reason, if it cannot be."""
+        """Loads the files and makes queues and index agree with the log.
+
+        StoreError, with the reason, if the store cannot be opened.
+        """
         root = self.config.store_path_root_dir
         try:
             return self._recover(root)
@@ -155,35 +186,60 @@ class Store(Service):
             self._disk.write(self._abort, b"")
             self._disk.sync(root)
         self._segments.load()
-        # A process that was killed may have made a file, and not come to sync its name.
+        # A process that was killed may have created a file without syncing its directory.
         self._disk.sync(self.config.commit_log_directory)
-        self._deleted.load()
+        self._deleted_topics.load()
         self.queues.load()
         warn_of_batches(self._disk, root)
-        self.topics.load()
+        self.topic_cleanup.load()
         self.checkpoint.load()
-        damage = self.index.load(None if is_clean else self.checkpoint.index_timestamp) if self.index else []
+        state = self._derived_file.load()
+        is_exact = is_clean and state is not None and self._is_from_last_stop(state)
+        damaged = dict(self.queues.damaged)
+        if state is not None:
+            first_offset = self._segments.first_offset
+            damaged |= damaged_queues(state, self.queues, first_offset, self._deleted_topics, is_exact=is_exact)
+        index_damage = self._load_index(state, is_clean=is_clean, is_exact=is_exact)
         recovered = recover(
             self._segments,
-            self.dispatcher,
-            self.queues,
-            self.index,
-            self.checkpoint,
+            self._derived,
+            self.log.checksums,
             is_clean=is_clean,
-            is_index_whole=not damage,
-            marks=self.log.marks,
+            is_index_whole=not index_damage,
+            damaged=damaged,
+            are_ends_known=state is not None,
         )
         self.log.load(recovered.end_offset)
         self.log.sync(self._segments.first_offset, recovered.end_offset)
         self.flusher.load(recovered.end_offset)
-        self._lag = recovered.lag
-        self.damages.load()
-        self.damages.note(recovered.damages, first_offset=self._segments.first_offset, read_from=recovered.start_offset)
-        self.reader.damages = self.damages.known
+        self._dispatch_failure = recovered.index_failure
+        self.damaged_ranges.load()
+        self.damaged_ranges.note(
+            recovered.damages, first_offset=self._segments.first_offset, read_from=recovered.start_offset
+        )
+        self.reader.load_damages(self.damaged_ranges.known)
         self._queue_offsets.update({key: queue.max_offset for key, queue in self.queues.items()})
+        self.retention.load()
         self._is_open = True
         log.info("opened %s: log up to %d, %d queues", root, self.log.end_offset, len(self.queues))
         return recovered
+
+    def _is_from_last_stop(self, state: DerivedState) -> bool:
+        """Whether this state was written by the last clean stop, and nothing has written to the store since."""
+        saved = decode(self.checkpoint.log_checksums)
+        if saved is None or saved.timestamps != self.checkpoint.timestamps:
+            return False
+        return saved.dispatched_offset == state.dispatched_offset
+
+    def _load_index(self, state: DerivedState | None, *, is_clean: bool, is_exact: bool) -> list[str]:
+        if self.index is None:
+            return []
+        heads = None if state is None else dict(sorted(state.index.items()))
+        if heads and not is_exact:
+            # The last index file may have grown since the state was saved.
+            heads.popitem()
+        checkpoint_timestamp = None if is_clean else self.checkpoint.index_timestamp
+        return self.index.load(checkpoint_timestamp, heads=heads, first_offset=self._segments.first_offset)
 
     def _make_directories(self, root: Path) -> None:
         is_new = not self._disk.names(root)
@@ -193,30 +249,31 @@ class Store(Service):
         self._disk.sync(self.config.commit_log_directory.parent)
         if is_new:
             for parent in root.parents:
-                # One that may not be read was there before.
+                # A parent that this process may not read was not created by it, so it need not be synced.
                 with contextlib.suppress(PermissionError):
                     self._disk.sync(parent)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.flusher.run(), name="commit log flusher")
-            tasks.create_task(self.behind.run(), name="queue and index flusher")
+            tasks.create_task(self.flush_behind.run(), name="queue and index flusher")
             tasks.create_task(self.retention.run(), name="retention")
+            tasks.create_task(self.repair.run(), name="consume queue repair")
 
     async def close(self) -> None:
-        """Makes everything durable; the next start then knows that this stop was clean."""
+        """Makes everything durable and removes the abort file, which marks the stop as clean."""
         if not self._is_open:
             return
         self._is_open = False
         try:
-            await self.preparer.close()
-            # What was refused is no part of the log, and the next start need not wonder about it.
+            await self.allocator.close()
+            # Bytes of refused appends are not part of the log; without them the next start finds a clean end.
             with contextlib.suppress(OSError):
                 self.log.clear_stray()
             await self.flusher.close()
-            await self.behind.flush()
+            await self.flush_behind.flush(is_last=True)
             is_clean = self.flusher.failure is None and self.dispatcher.offset == self.log.end_offset
-            if is_clean and not self.behind.is_lost:
+            if is_clean and not self.flush_behind.is_lost:
                 self._disk.remove(self._abort)
                 self._disk.sync(self.config.store_path_root_dir)
         except OSError as error:
@@ -232,7 +289,7 @@ class Store(Service):
             log.error("the key index was not closed cleanly: %s", error)
         finally:
             self.checkpoint.close()
-            self.cold.close()
+            self.cold_reads.close()
             self._files.close()
             if self._lock is not None:
                 self._lock.release()
@@ -246,247 +303,266 @@ class Store(Service):
             raise
 
     def append_offset(self, topic: str, queue_id: int) -> int:
-        """Returns the queue offset that the next message gets; readers may not see all of those before it yet."""
+        """Returns the queue offset that the next message gets; readers may not see all messages before it yet."""
         return self._queue_offsets.get((topic, queue_id), 0)
 
-    # Writing
+    def queue_counts(self) -> dict[str, int]:
+        """Returns the topics that have messages, each with the smallest queue count that fits its queue ids."""
+        counts: dict[str, int] = {}
+        for (topic, queue_id), queue in self.queues.items():
+            if queue.max_offset and not topic.startswith(LIGHT_PREFIX):
+                counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+        return counts
+
+    # Appending
 
     @property
     def is_stalled(self) -> bool:
-        """Whether senders wait for the next file of the log."""
-        return self._stall is not None
+        """Whether senders are waiting for the next file of the log."""
+        return self._stalled is not None
 
-    async def put(self, draft: Draft) -> tuple[Appended, bool]:
-        """Returns where the draft came to lie, and whether it is as durable as the configuration promises.
+    async def put(self, append: Append) -> tuple[Appended, bool]:
+        """Returns the position of the stored records, and whether they are as durable as `flushDiskType` promises.
 
-        StoreReadOnly, StoreFull or NotStorable if it is not stored.
+        StoreReadOnly, StoreFull, StoreBusy or NotStorable if they are not stored.
         """
-        waiting = _Waiting()
-        self.submit(draft, waiting)
-        return await waiting.future
+        sender = _PutFuture()
+        self.submit(append, sender)
+        return await sender.future
 
-    def submit(self, draft: Draft, sender: Sender) -> None:
-        """Has the draft stored; the sender is told, soon, what `put` would return or raise.
+    def submit(self, append: Append, sender: Sender) -> None:
+        """Queues an append; the sender is notified later of the result that `put` would return or raise.
 
-        What is submitted in one turn of the loop is written with one write, before any of its senders is told.
-        NotStorable at once, and StoreBusy if too much waits already.
+        Everything submitted in one iteration of the event loop is written with one write, before any of its senders is
+        notified. Raises NotStorable, and StoreBusy if too many bytes are waiting already.
         """
-        self.submit_all([draft], One(sender))
+        self.submit_all([append], SingleSender(sender))
 
-    def submit_all(self, drafts: Sequence[Draft], senders: Senders, *, at_once: bool = False) -> None:
-        """The same of several that are all, or none of them, to wait until they are durable.
+    def submit_all(self, appends: Sequence[Append], senders: Senders, *, at_once: bool = False) -> None:
+        """Queues several appends. Either all of them wait until they are durable, or none does.
 
-        With `at_once` they, and all that were submitted before, are written now.
+        With `at_once` they are written now, together with everything submitted before.
         """
-        for draft in drafts:
-            self._check(draft)
-        if self._is_sync or self._stall is not None:
-            self._admit(drafts)
-        is_first = not self._gathered
-        self._gathered.append((drafts, senders))
+        for append in appends:
+            self._check(append)
+        if self._is_sync or self._stalled is not None:
+            self._check_pending_size(appends)
+        is_first = not self._submitted
+        self._submitted.append((appends, senders))
         if at_once:
-            self._append_gathered()
+            self._append_submitted()
         elif is_first:
-            # Asked for once: to ask is a system call.
+            # get_running_loop() checks the process id, which is a system call; so it is called once.
             self._loop = self._loop or asyncio.get_running_loop()
-            at_end_of_turn(self._loop, self._append_gathered)
+            at_end_of_turn(self._loop, self._append_submitted)
 
-    def _admit(self, drafts: Sequence[Draft]) -> None:
-        waiting = 0 if self._stall is None else self._stall.size
+    def _check_pending_size(self, appends: Sequence[Append]) -> None:
+        waiting = 0 if self._stalled is None else self._stalled.size
         if self._is_sync and self.flusher.failure is None:
-            # Whether its sender waits or not, it is kept in memory until it is durable.
+            # Undispatched appends stay in memory until they are durable, whether or not their senders wait.
             waiting += self.log.end_offset - self.flusher.durable_offset
         bound = self.config.put_bytes_pending_max
-        if waiting and waiting + size_of(drafts) > bound:
-            raise StoreBusy(f"{waiting} bytes of messages wait to be stored, at most {bound} allowed")
-        if self._stall is not None:
-            self._stall.note(drafts)
+        if waiting and waiting + appends_size(appends) > bound:
+            raise StoreBusy(
+                f"{waiting} bytes of messages are waiting to be stored, the limit is {bound} (putBytesPendingMax)"
+            )
+        if self._stalled is not None:
+            self._stalled.add(appends)
 
-    def _append_gathered(self, no_file: OSError | None = None) -> None:
-        if self.preparer.is_due and no_file is None and self._awaits_file():
+    def _append_submitted(self, no_file: OSError | None = None) -> None:
+        if self.allocator.is_due and no_file is None and self._must_wait_for_file():
             return
-        if self._stall is not None:
-            self._stall.end()
-            self._stall = None
-        gathered, self._gathered = self._gathered, []
-        if not gathered:
-            # They did not wait for the next turn.
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        submitted, self._submitted = self._submitted, []
+        if not submitted:
+            # An append with `at_once` has written them already.
             return
         appended: list[Appended] = []
         failure: Exception = StoreFull("the disk has no room for another file of the commit log")
-        drafted = gathered[0][0]
-        if len(gathered) > 1:
-            drafted = list(chain.from_iterable([drafts for drafts, _ in gathered]))
+        all_appends = submitted[0][0]
+        if len(submitted) > 1:
+            all_appends = list(chain.from_iterable([appends for appends, _ in submitted]))
         try:
-            appended = self._append(drafted, no_file)
+            appended = self._append(all_appends, no_file)
         except Exception as error:
-            # Whatever it is, those who wait must learn of it.
+            # Any exception must reach the waiting senders, or they would wait forever.
             failure = error
         start = 0
-        for drafts, senders in gathered:
-            places = appended[start : start + len(drafts)]
-            start += len(drafts)
-            if places and self._is_sync and drafts[0].is_awaited:
-                self._promises.add(0, places, senders)
-            elif places:
-                tell_stored(senders, 0, places, is_durable=True)
-            if len(places) < len(drafts):
-                tell_refused(senders, len(places), len(drafts) - len(places), failure)
+        for appends, senders in submitted:
+            positions = appended[start : start + len(appends)]
+            start += len(appends)
+            if positions and self._is_sync and appends[0].is_awaited:
+                self._pending_acks.add(0, positions, senders)
+            elif positions:
+                notify_stored(senders, 0, positions, is_durable=True)
+            if len(positions) < len(appends):
+                notify_refused(senders, len(positions), len(appends) - len(positions), failure)
         if self._is_sync and appended:
-            # Also where no sender waits: readers see it when it is durable.
+            # Needed even if no sender waits: readers see the messages only once they are durable.
             self.flusher.wake()
-        # Nobody can ask for it before this turn ends, and those who sent it need not wait for what is left to do.
-        self.on_told()
+        # No reader can run before this iteration of the loop ends, so the responses are sent before dispatching.
+        self._hooks.on_acknowledged()
         if appended:
-            self._show(drafted, appended)
+            self._make_visible(all_appends, appended)
 
-    def _become_durable(self) -> None:
-        self._promises.settle(self.flusher.durable_offset)
-        self.on_told()
-        unseen = self._unseen
-        while unseen and unseen[0][1][-1].end_offset <= self.flusher.durable_offset:
-            made_known = unseen.popleft()
-            if self._lag is None:
-                self._follow(*made_known)
-        self._follow()
+    def _on_durable(self) -> None:
+        self._pending_acks.acknowledge(self.flusher.durable_offset)
+        self._hooks.on_acknowledged()
+        undispatched = self._undispatched
+        while undispatched and undispatched[0][1][-1].end_offset <= self.flusher.durable_offset:
+            batch = undispatched.popleft()
+            if self._dispatch_failure is None:
+                self._dispatch(*batch)
+        self._dispatch()
 
-    def _awaits_file(self) -> bool:
-        """Has the next file of the log made; True if what was gathered is appended only when that is done."""
+    def _must_wait_for_file(self) -> bool:
+        """Starts allocating the next file of the log; True if the submitted appends must wait for it."""
         if not self._is_open or self.flusher.failure is not None:
             return False
-        is_needed = not self.log.has_room(sum(size_of(drafts) for drafts, _ in self._gathered))
-        preparing = self.preparer.begin(is_needed=is_needed)
-        if is_needed and preparing is not None and preparing is not self._awaited:
-            self._awaited = preparing
-            preparing.add_done_callback(self._go_on)
-        if is_needed and self._stall is None:
-            self._stall = Stall(self._gathered, self.patience_seconds)
+        is_needed = not self.log.has_room(sum(appends_size(appends) for appends, _ in self._submitted))
+        allocation = self.allocator.begin(is_needed=is_needed)
+        if is_needed and allocation is not None and allocation is not self._awaited_allocation:
+            self._awaited_allocation = allocation
+            allocation.add_done_callback(self._resume_appends)
+        if is_needed and self._stalled is None:
+            self._stalled = StalledAppends(self._submitted, self._hooks.append_timeout_seconds)
         return is_needed
 
-    def _go_on(self, preparing: asyncio.Task[OSError | None]) -> None:
-        self._awaited = None
-        is_ended = not preparing.cancelled() and preparing.exception() is None
-        self._append_gathered(preparing.result() if is_ended else OSError("the next file was not made"))
+    def _resume_appends(self, allocation: asyncio.Task[OSError | None]) -> None:
+        self._awaited_allocation = None
+        is_finished = not allocation.cancelled() and allocation.exception() is None
+        self._append_submitted(allocation.result() if is_finished else OSError("the next file was not allocated"))
 
-    def append(self, drafts: Sequence[Draft]) -> list[Appended]:
-        """Appends drafts with as few writes as possible; fewer places than drafts come back if the disk is full."""
-        for draft in drafts:
-            self._check(draft)
-        appended = self._append(drafts)
-        self._show(drafts, appended)
-        if self.preparer.is_due:
-            # Who appends without waiting would otherwise make the next file on the event loop.
-            self.preparer.begin_early()
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        """Appends with as few writes as possible. Returns fewer positions than appends if the disk is full."""
+        for append in appends:
+            self._check(append)
+        appended = self._append(appends)
+        self._make_visible(appends, appended)
+        if self.allocator.is_due:
+            # Callers of this function do not wait, so the next file would be allocated on the event loop.
+            self.allocator.begin_early()
         return appended
 
-    def _append(self, drafts: Sequence[Draft], no_file: OSError | None = None) -> list[Appended]:
+    def _append(self, appends: Sequence[Append], no_file: OSError | None = None) -> list[Appended]:
         if not self._is_open:
             raise StoreReadOnly("the store is not open")
         if self.flusher.failure is not None:
             raise self.flusher.failure
         if self.retention.refusal is not None:
             raise StoreFull(self.retention.refusal)
-        if self._lag is not None:
-            self._follow()
-            if self._lag is not None:
-                raise StoreFull(f"queues and index cannot follow the commit log: {self._lag}") from self._lag
-        # What the next in each queue gets, if all are appended.
-        wanted: dict[tuple[str, int], int] = {}
-        queue_offsets = [_numbered(draft, wanted, self._queue_offsets) for draft in drafts]
+        if self._dispatch_failure is not None:
+            self._dispatch()
+            if self._dispatch_failure is not None:
+                raise StoreFull(
+                    f"queues and index cannot follow the commit log: {self._dispatch_failure}"
+                ) from self._dispatch_failure
+        # Next queue offset of each queue, if all are appended.
+        next_offsets: dict[tuple[str, int], int] = {}
+        queue_offsets = [_assign_queue_offsets(append, next_offsets, self._queue_offsets) for append in appends]
         try:
-            appended = self.log.append(drafts, queue_offsets, self._clock.millis(), no_file)
+            appended = self.log.append(appends, queue_offsets, self._clock.millis(), no_file)
         except OSError as error:
-            self.retention.note(error)
+            self.retention.note_failure(error)
             raise StoreFull(f"the commit log could not be written: {error}") from error
         except SyncFailed as error:
             self.flusher.fail(error)
             raise
-        if len(appended) < len(drafts):
-            wanted = {}
-            for draft in drafts[: len(appended)]:
-                _numbered(draft, wanted, self._queue_offsets)
-        self._queue_offsets.update(wanted)
+        if len(appended) < len(appends):
+            next_offsets = {}
+            for append in appends[: len(appended)]:
+                _assign_queue_offsets(append, next_offsets, self._queue_offsets)
+        self._queue_offsets.update(next_offsets)
         if self._is_sync and appended:
-            self._unseen.append((drafts, appended))
+            self._undispatched.append((appends, appended))
         return appended
 
-    def _show(self, drafts: Sequence[Draft], appended: Sequence[Appended]) -> None:
-        """Shows readers what was just appended, unless it has to be durable first."""
+    def _make_visible(self, appends: Sequence[Append], appended: Sequence[Appended]) -> None:
+        """Makes new messages visible to readers, unless they have to become durable first."""
         if not self._is_sync and self._is_open:
-            self._follow(drafts, appended)
+            self._dispatch(appends, appended)
 
-    def _check(self, draft: Draft) -> None:
-        size, size_max = len(draft.records), self.log.draft_size_max
+    def _check(self, append: Append) -> None:
+        size, size_max = len(append.records), self.log.append_size_max
         if size > size_max:
-            raise NotStorable(f"{size} bytes to be stored together, at most {size_max} fit into a file")
-        for queue_id in set(draft.queue_ids or (draft.queue_id,)):
-            if (draft.topic, queue_id) not in self._queue_offsets:
-                check_name(draft.topic, queue_id)
+            raise NotStorable(
+                f"an append of {size} bytes exceeds {size_max}, the most that fits into a commit log file"
+            )
+        for queue_id in set(append.queue_ids or (append.queue_id,)):
+            if (append.topic, queue_id) not in self._queue_offsets:
+                check_name(append.topic, queue_id)
 
-    def _follow(self, drafts: Sequence[Draft] = (), appended: Sequence[Appended] = ()) -> bool:
-        """Shows readers what they may see, such as what was just appended.
+    def _dispatch(self, appends: Sequence[Append] = (), appended: Sequence[Appended] = ()) -> bool:
+        """Dispatches the appended messages, or else what the log holds beyond the dispatcher's offset.
 
-        Under SYNC_FLUSH that is nothing that a power cut could take back. True if more could be shown at once, but
-        others should have their turn.
+        Under SYNC_FLUSH nothing is dispatched that a power cut could take back. Returns True if more can be dispatched
+        right away, but the event loop should run other tasks first.
         """
         try:
             end_offset = self.flusher.durable_offset if self._is_sync else self.log.end_offset
             if appended:
-                self.dispatcher.dispatch_appended(drafts, appended)
+                self.dispatcher.dispatch_appended(appends, appended)
             else:
-                # What was left behind for want of room may be much.
-                self.dispatcher.follow(end_offset, size_max=sys.maxsize if self._lag is None else _CATCH_UP_SIZE)
+                # After a failure, such as a full disk, there may be a lot to catch up with.
+                self.dispatcher.dispatch_until(
+                    end_offset, size_max=sys.maxsize if self._dispatch_failure is None else _CATCH_UP_SIZE
+                )
             if self.queues.backlog.entries > self.config.queue_entries_pending_max:
                 self.queues.flush()
         except Exception as error:
-            # Whatever it is: what is in the log is stored, its senders know it, and it is shown when that can be done.
-            if self._lag is None:
+            # Any exception: the messages are stored and acknowledged. They are dispatched later, from the log.
+            if self._dispatch_failure is None:
                 is_known = isinstance(error, OSError | RecordError | StoreError)
                 log.error(
                     "queues and index cannot follow the commit log at %d: %s",
-                    *(self.dispatcher.offset, error),
+                    self.dispatcher.offset,
+                    error,
                     exc_info=None if is_known else error,
                 )
-            self._lag = error
-            self.retention.note(error)
+            self._dispatch_failure = error
+            self.retention.note_failure(error)
             return False
         if self.dispatcher.offset < end_offset:
             return True
-        self._lag = None
+        self._dispatch_failure = None
         return False
 
 
-def _numbered(draft: Draft, wanted: dict[tuple[str, int], int], known: Mapping[tuple[str, int], int]) -> int:
-    """Returns the queue offset of a draft's first record, and gives each its own if they are not all of one queue.
+def _assign_queue_offsets(
+    append: Append, next_offsets: dict[tuple[str, int], int], known: Mapping[tuple[str, int], int]
+) -> int:
+    """Assigns queue offsets to the records of an append and returns the first.
 
-    What the next in each queue gets is `wanted`, or else `known`.
+    The next offset of a queue is in `next_offsets`, or else in `known`; `next_offsets` is advanced.
     """
-    if not draft.is_queued:
+    if not append.is_queued:
         return 0
-    topic = draft.topic
-    if draft.queue_ids is None:
-        key = topic, draft.queue_id
-        offset = wanted[key] if key in wanted else known.get(key, 0)
-        wanted[key] = offset + len(draft.starts)
+    topic = append.topic
+    if append.queue_ids is None:
+        key = topic, append.queue_id
+        offset = next_offsets[key] if key in next_offsets else known.get(key, 0)
+        next_offsets[key] = offset + len(append.starts)
         return offset
     nexts: dict[int, int] = {}
     offsets: list[int] = []
-    for queue_id in draft.queue_ids:
+    for queue_id in append.queue_ids:
         if queue_id in nexts:
             offset = nexts[queue_id]
         else:
             key = topic, queue_id
-            offset = wanted[key] if key in wanted else known.get(key, 0)
+            offset = next_offsets[key] if key in next_offsets else known.get(key, 0)
         offsets.append(offset)
         nexts[queue_id] = offset + 1
     for queue_id, offset in nexts.items():
-        wanted[topic, queue_id] = offset
-    draft.queue_offsets = offsets
+        next_offsets[topic, queue_id] = offset
+    append.queue_offsets = offsets
     return offsets[0]
 
 
-class _Waiting:
-    """A sender that is a task."""
+class _PutFuture:
+    """A sender that awaits the result as a future."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[tuple[Appended, bool]] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Small tables kept as JSON files, as RocketMQ has them under `config/`: topics, groups, offsets, filters."""
+"""JSON tables under `config/`: topics, groups, offsets, filters (ConfigManager)."""
 
 import logging
 import re
@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from kerolox.errors import ProtocolError
-from kerolox.runtime import fastjson
 from kerolox.runtime.files import BACKUP_SUFFIX, Disk, replace_whole
+from kerolox.runtime.text import fastjson
 from kerolox.store.errors import StoreDamaged
 
 log = logging.getLogger(__name__)
@@ -31,53 +31,59 @@ T = TypeVar("T")
 
 
 class JsonTable(Generic[T]):
-    """A value of one kind and its file. A crash leaves the old content or the new, and the one before as `.bak`.
+    """A value and its JSON file. A crash leaves the old or the new content, and the one before as `.bak`.
 
-    Members of the file that the kind does not declare are kept as they were: a later Java may have written them.
+    Members of the file that the type does not declare are kept: a later version of Java may have written them.
     """
 
     def __init__(self, disk: Disk, path: Path, kind: type[T]) -> None:
         self._disk = disk
         self._path = path
         self._kind = kind
-        # The file cannot be read, and must not become the backup.
+        # The file is unreadable, so it must not become the backup.
         self._is_damaged = False
         self._unknown: dict[str, Any] = {}
+        # Whether the file itself was missing or unreadable at the last `load`.
+        self.is_restored = False
 
     @property
     def path(self) -> Path:
         return self._path
 
     def load(self) -> T | None:
-        """Returns what the file says, or else its backup; None if both are missing or empty.
+        """Returns the content of the file, or else of its backup; None if both are missing or empty.
 
-        StoreDamaged if neither can be read: Java would go on with an empty table, and overwrite what is there.
+        StoreDamaged if neither can be read. (Java continues with an empty table and overwrites the files.)
         """
         failure: ProtocolError | None = None
+        self.is_restored = False
         for path in (self._path, self._beside(BACKUP_SUFFIX)):
             content = self._disk.read(path)
             try:
                 if content:
-                    return self._decode(content)
+                    value = self._decode(content)
+                    if self.is_restored:
+                        log.warning("%s is missing or damaged, using its backup", self._path)
+                    return value
             except ProtocolError as error:
                 log.warning("%s cannot be read: %s", path, error)
                 failure = failure or error
             if path == self._path:
-                self._is_damaged = content is not None
+                self._is_damaged, self.is_restored = content is not None, True
         if failure is not None:
             raise StoreDamaged(f"neither {self._path} nor its backup can be read: {failure}") from failure
         return None
 
     def persist(self, value: T) -> None:
-        """Replaces the file; OSError, and the old content, if it cannot be written. May block."""
+        """Replaces the file. May block. On OSError it keeps its old content."""
         self.save(self.encode(value))
 
     def encode(self, value: T) -> bytes:
-        """Returns the content that stands for `value`, to be saved in a thread."""
+        """Returns the JSON of `value`, to be passed to `save` in a thread."""
         return pretty(value, self._unknown)
 
     def save(self, content: bytes) -> None:
-        """Replaces the file unless it has this content already. May block, and must not overtake another."""
+        """Replaces the file unless it has this content already. May block; calls must not overlap."""
         if self._disk.read(self._path) == content:
             return
         if not self._disk.names(self._path.parent):
@@ -105,7 +111,7 @@ _STRING_OR_KEY = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<=[{,])(\s*)(-?\d+)(?=
 
 
 def _with_quoted_keys(content: bytes) -> bytes:
-    """Returns the document with its integer keys quoted: most often that makes it standard JSON, read at full speed.
+    """Quotes integer keys, which most often makes the document standard JSON that the fast parser reads.
 
     A table of offsets may have megabytes of such keys.
     """
@@ -113,12 +119,13 @@ def _with_quoted_keys(content: bytes) -> bytes:
 
 
 def _unknown(content: bytes, kind: type[Any]) -> dict[str, Any]:
-    """Returns the members of a document that its kind does not declare."""
-    if not issubclass(kind, msgspec.Struct):
+    """Returns the members of a document that `kind` does not declare."""
+    declared = getattr(kind, "__struct_encode_fields__", None)
+    if declared is None:
+        # Not a struct but, for example, `dict[str, int]`: all members belong to the value.
         return {}
-    declared = set(kind.__struct_encode_fields__)
     try:
-        # What is declared, and may be large, is not made objects of once more.
+        # Raw avoids decoding the declared members, which may be large, a second time.
         members: dict[str, Any] = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
     except fastjson.DECODE_ERRORS:
         members = fastjson.decode(content, dict[str, Any])
@@ -126,7 +133,7 @@ def _unknown(content: bytes, kind: type[Any]) -> dict[str, Any]:
 
 
 def _opened(value: Any) -> Any:
-    """Returns a member with its integer keys as integers again."""
+    """Returns a member with integer keys turned back into integers."""
     if isinstance(value, msgspec.Raw):
         value = msgspec.json.decode(value)
     if isinstance(value, list):
@@ -141,7 +148,7 @@ def _opened(value: Any) -> Any:
 
 
 def pretty(value: Any, unknown: Mapping[str, Any] = _NOTHING) -> bytes:
-    """Returns JSON as RocketMQ 5.x lays it out: tabs, members of objects in alphabetical order, no nulls.
+    """Returns JSON in the layout of RocketMQ 5.x: tabs, members in alphabetical order, no nulls.
 
     `unknown` are further members of the outermost object.
     """
@@ -155,11 +162,11 @@ def pretty(value: Any, unknown: Mapping[str, Any] = _NOTHING) -> bytes:
 
 
 def _write(value: Any, line: str, parts: list[str]) -> None:
-    """`line` begins a line at the depth of `value`: a line feed and the tabs."""
+    """Appends the JSON of `value`; `line` is a line feed and the tabs of its depth."""
     if isinstance(value, msgspec.Struct):
         _write_all([(f'"{name}":', getattr(value, field)) for name, field in _members(type(value))], line, parts)
     elif isinstance(value, dict) and value and all(type(key) is int and type(value[key]) is int for key in value):
-        # The offsets of queues, by the thousand.
+        # Fast path for queue offsets, of which there may be thousands.
         inner = line + "\t"
         parts.append("{" + ",".join([f"{inner}{key}:{item}" for key, item in value.items()]) + line + "}")
     elif isinstance(value, dict):

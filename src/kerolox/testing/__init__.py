@@ -1,4 +1,4 @@
-"""A cluster inside of a test: real servers on free ports, gone when the test ends."""
+"""An embedded cluster for tests: real servers on free ports."""
 
 from kerolox.testing.cluster import Cluster
 

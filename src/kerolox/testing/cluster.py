@@ -1,4 +1,4 @@
-"""A small cluster in this process, for tests."""
+"""A small cluster in the process of the tests."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ from kerolox.broker import Settings
 from kerolox.local import cluster
 from kerolox.namesrv import NamesrvConfig
 
-# Small enough that making the files takes no time; a test that needs more says so.
+# Small files are created quickly. A test that needs larger ones passes `settings`.
 _SMALL = {
     "mappedFileSizeCommitLog": str(16 * 1024 * 1024),
     "mappedFileSizeConsumeQueue": str(20 * 3000),
     "maxHashSlotNum": "10000",
     "maxIndexNum": "40000",
-    # A machine that runs tests may be busy, and nobody's test should fail for that.
+    # Long, so that tests do not fail on a busy machine.
     "waitTimeMillsInSendQueue": "30000",
 }
 
@@ -30,10 +30,6 @@ class Cluster(cluster.Cluster):
         )
         names = [cluster.broker_name(number) for number in range(brokers)]
         super().__init__(name_server, [_settings(directory / each, name, settings or {}) for each in names])
-
-    async def __aenter__(self) -> "Cluster":
-        await super().__aenter__()
-        return self
 
 
 def _settings(directory: Path, cluster_name: str, changes: dict[str, str]) -> Settings:

@@ -4,23 +4,27 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 
 import pytest
 
 
 @pytest.fixture
 def kerolox_cluster(tmp_path: Path) -> "Iterator[RunningCluster]":
-    """A NameServer and a broker on free ports; `kerolox_cluster.namesrv_addr` is what clients need."""
+    """A NameServer and a broker on free ports; clients connect to `kerolox_cluster.namesrv_addr`.
+
+    If a service of a server fails during the test, the servers close, and the end of the fixture raises ServiceFailed.
+    """
     with RunningCluster(tmp_path / "kerolox") as cluster:
         yield cluster
 
 
 class RunningCluster:
-    """A cluster on an event loop and a thread of its own, so that any test can use it."""
+    """A cluster on its own event loop in a background thread, so that tests without a loop can use it."""
 
     def __init__(self, directory: Path, *, brokers: int = 1) -> None:
-        # Not before it is used: pytest loads this plugin for everyone who has the package.
-        from kerolox.runtime.server_loop import new_loop
+        # Imported late: pytest loads this plugin in every project that has the package installed.
+        from kerolox.runtime.event_loop import new_loop
 
         self._directory = directory
         self._count = brokers
@@ -30,19 +34,22 @@ class RunningCluster:
         self.broker_addr = ""
 
     def __enter__(self) -> "RunningCluster":
-        # Not before it is used: pytest loads this plugin for everyone who has the package.
+        # Imported late: pytest loads this plugin in every project that has the package installed.
         from kerolox.testing.cluster import Cluster
 
         self._thread.start()
         self._cluster = Cluster(self._directory, brokers=self._count)
-        asyncio.run_coroutine_threadsafe(self._cluster.__aenter__(), self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(self._cluster.open(), self._loop).result(30)
         self.namesrv_addr = self._cluster.namesrv_addr
         self.broker_addr = self._cluster.brokers[0].address
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
-            asyncio.run_coroutine_threadsafe(self._cluster.__aexit__(), self._loop).result(30)
+            asyncio.run_coroutine_threadsafe(self._cluster.stop(), self._loop).result(30)
+            self._cluster.settle(error)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

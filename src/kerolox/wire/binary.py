@@ -1,4 +1,4 @@
-"""The ROCKETMQ serialization: a header in binary.
+"""The ROCKETMQ serialization of headers, in binary (RocketMQSerializable).
 
 int16  code            int32 + n   remark, in UTF-8
 int8   language        int32 + n   fields: int16 + key, int32 + value, until the section ends
@@ -15,11 +15,11 @@ from kerolox.errors import ProtocolError
 _FIXED = struct.Struct(">hBhiii")
 _INT = struct.Struct(">i")
 _KEY_SIZE = struct.Struct(">h")
-# Size and text of a name of one letter, and the size of its value: most fields of the requests that come most often.
+# A field with a name of one letter, as most fields of the most frequent requests have: name size, name, value size.
 _LETTER = struct.Struct(">hci")
 _letters = {bytes((byte,)): chr(byte) for byte in range(128)}
 
-# A code has 16 bits here. Those that do not fit arrive cut off, and are known by what is left of them.
+# A code has 16 bits here. Larger codes arrive truncated, and are recognized by their low 16 bits.
 _CUT_OFF = {code & 0xFFFF: code.value for code in RequestCode if code > 0x7FFF}
 
 _LANGUAGES: dict[int, str] = {language.value: language.name for language in Language}
@@ -29,7 +29,7 @@ BinaryHeader = tuple[int, str | int, int, int, int, str | None, dict[str, str] |
 
 
 def decode(header: bytes) -> BinaryHeader:
-    """Returns code, language, version, opaque, flag, remark and fields; ProtocolError if a length is a lie."""
+    """Returns code, language, version, opaque, flag, remark and fields; ProtocolError if a length is wrong."""
     size = len(header)
     if size < _FIXED.size + 4:
         raise ProtocolError(f"binary header of {size} bytes, at least {_FIXED.size + 4} needed")
@@ -48,10 +48,10 @@ def decode(header: bytes) -> BinaryHeader:
 
 
 def _decode_fields(header: bytes, start: int, end: int) -> dict[str, str]:
-    """Returns the fields of a section; what lacks a name or a value is left out."""
+    """Returns the fields of a section, without those with an empty name or value."""
     fields: dict[str, str] = {}
     unpack, letters, at = _LETTER.unpack_from, _letters, start
-    # Cutting text is cheaper than decoding each value, and says the same of one that is ASCII.
+    # Slicing one decoded text is cheaper than decoding each value, and equal for ASCII.
     text = header.decode("latin-1")
     while end - at >= 7:
         key_size, letter, value_size = unpack(header, at)
@@ -76,10 +76,10 @@ def _decode_rest(header: bytes, text: str, start: int, end: int, fields: dict[st
             key_end = start + 2 + key_size
             (value_size,) = _INT.unpack_from(header, key_end)
         except struct.error as error:
-            raise ProtocolError("a field of a binary header is cut off") from error
+            raise ProtocolError("truncated field in a binary header") from error
         value_end = key_end + 4 + value_size
         if key_size < 0 or value_size < 0 or value_end > end:
-            raise ProtocolError(f"a field of {key_size} and {value_size} bytes in a section of {end - start}")
+            raise ProtocolError(f"field of {key_size} and {value_size} bytes in a section of {end - start}")
         if key_size and value_size:
             fields[_cut(header, text, start + 2, key_end)] = _cut(header, text, key_end + 4, value_end)
         start = value_end
@@ -104,7 +104,7 @@ def encode(
 
 
 def encode_fields(fields: dict[str, str]) -> bytes:
-    """Returns the section of a header with these fields."""
+    """Returns the fields as a section of a binary header."""
     parts: list[bytes] = []
     for name, text in fields.items():
         key, value = name.encode(), text.encode()
@@ -116,7 +116,7 @@ _ANSWER = struct.Struct(">hBhiiii")
 
 
 def answer_header(opaque: int, version: int, section: bytes) -> bytes:
-    """Returns the header of an answer of success whose fields are written already."""
+    """Returns the header of a successful response from an encoded section of fields."""
     return _ANSWER.pack(0, Language.JAVA.value, version, opaque, 1, 0, len(section)) + section
 
 

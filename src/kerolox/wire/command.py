@@ -1,4 +1,4 @@
-"""A command: one request or one answer, in memory and as a frame in either serialization."""
+"""A command: one request or response, in memory and as a frame in either serialization (RemotingCommand)."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -7,7 +7,7 @@ import msgspec
 
 from kerolox.codes import CURRENT_VERSION
 from kerolox.errors import ProtocolError
-from kerolox.runtime.fastjson import DECODE_ERRORS
+from kerolox.runtime.text.fastjson import DECODE_ERRORS
 from kerolox.wire import binary
 from kerolox.wire.frames import FRAME_SIZE_MAX, PREFIX, Frame
 from kerolox.wire.header import ExtFields, ext_text
@@ -17,28 +17,28 @@ JSON, BINARY = 0, 1
 
 ANSWER_BIT, ONEWAY_BIT = 1, 2
 
-# What has this size costs more to be copied than to be sent from where it is.
+# From this size on, copying a piece costs more than passing it to the socket separately.
 LARGE_SIZE = 16 * 1024
 
-# A frame, or its pieces where they are large.
+# A frame, or the pieces of a large one.
 Answer: TypeAlias = bytes | list[bytes | memoryview]
 
 _NO_FIELDS = msgspec.Raw()
 
 
 class Command(msgspec.Struct, rename="camel", kw_only=True, gc=False):
-    """What one frame says. The JSON header is decoded straight into it."""
+    """The content of one frame. A JSON header is decoded straight into it."""
 
-    # In the order in which Java writes them, which is the fastest to read.
+    # In the order in which Java writes the fields: msgspec decodes that fastest.
     code: Int32
     ext_fields: msgspec.Raw = _NO_FIELDS
     flag: Int32 = 0
     language: str | int | None = "JAVA"
     opaque: Int32
     remark: str | None = None
-    # Who does not say is taken for the oldest, as in Java.
+    # Without a version a client counts as the oldest, as in Java.
     version: Int32 = 0
-    # The rest is not part of the header: set after it, under names that no header has.
+    # Not part of the header. The names contain a space, so that no field of a header collides with them.
     binary_ext: dict[str, str] | None = msgspec.field(name=" binaryExt", default=None)
     body: bytes = msgspec.field(name=" body", default=b"")
     serialization: int = msgspec.field(name=" serialization", default=JSON)
@@ -58,7 +58,7 @@ class Command(msgspec.Struct, rename="camel", kw_only=True, gc=False):
         return None if self.ext_fields is _NO_FIELDS else self.ext_fields
 
     def encode(self) -> bytes:
-        """Returns the frame; decoding a frame of Java's and encoding it again gives the same bytes."""
+        """Returns the frame. A frame of Java that is decoded and encoded again has the same bytes."""
         ext = self.ext
         return encode(
             self.serialization,
@@ -74,7 +74,7 @@ class Command(msgspec.Struct, rename="camel", kw_only=True, gc=False):
 
 
 class _JsonHeader(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The members in the order in which Java writes them."""
+    """The JSON members in the order in which Java writes them."""
 
     code: int
     ext_fields: dict[str, str] | None = None
@@ -129,7 +129,7 @@ def encode(
     ext: dict[str, str] | None = None,
     body: bytes = b"",
 ) -> bytes:
-    """Returns a frame. ProtocolError if it would be longer than a peer accepts."""
+    """Returns a frame; ProtocolError if it exceeds FRAME_SIZE_MAX."""
     if serialization == JSON:
         header = _encoder.encode(
             _JsonHeader(
@@ -159,7 +159,7 @@ OPAQUE_DIGITS_MAX = 9
 
 
 def plain_answer(opaque: int, body: bytes) -> bytes:
-    """Returns the answer to most requests: in JSON, success, with nothing but a body."""
+    """Returns a JSON response with code SUCCESS, a body and no fields."""
     header = _PLAIN_ANSWER % opaque
     header_size = len(header)
     size = 4 + header_size + len(body)
@@ -169,24 +169,24 @@ def plain_answer(opaque: int, body: bytes) -> bytes:
 
 
 def answer_template(fields: bytes, remark: bytes = b"") -> bytes:
-    """Returns the JSON header of an answer of success, to be filled in with `%`, last the opaque.
+    """Returns a JSON header of a successful response as a `%` template, whose last value is the opaque.
 
-    The fields are written already, as a template too: `"msgId":"%b","queueId":"%d"`. So is the remark, if there is one.
+    `fields` is a template, too: `"msgId":"%b","queueId":"%d"`. `remark` is escaped already.
     """
-    said = b',"remark":"%b"' % remark if remark else b""
-    return _BEFORE_FIELDS + fields + _AFTER_FIELDS + said + _AFTER_OPAQUE
+    remark_member = b',"remark":"%b"' % remark if remark else b""
+    return _BEFORE_FIELDS + fields + _AFTER_FIELDS + remark_member + _AFTER_OPAQUE
 
 
 def written_answer(
     opaque: int, code: int, remark: str | None, fields: bytes, parts: Sequence[bytes | memoryview]
 ) -> Answer:
-    """Returns an answer in JSON whose fields are written already."""
-    said = b"" if remark is None else b',"remark":' + _encoder.encode(remark)
-    return answer_in_parts(_WRITTEN_ANSWER % (code, fields, opaque, said), parts, sum(map(len, parts)))
+    """Returns a JSON response from encoded fields."""
+    remark_member = b"" if remark is None else b',"remark":' + _encoder.encode(remark)
+    return answer_in_parts(_WRITTEN_ANSWER % (code, fields, opaque, remark_member), parts, sum(map(len, parts)))
 
 
 def answer_in_parts(header: bytes, parts: Sequence[bytes | memoryview], parts_size: int) -> Answer:
-    """Returns an answer whose JSON header is written already, and whose body comes in parts of so many bytes."""
+    """Returns a JSON response from an encoded header and a body in parts of `parts_size` bytes together."""
     header_size = len(header)
     size = 4 + header_size + parts_size
     _check_size(size)
@@ -194,14 +194,14 @@ def answer_in_parts(header: bytes, parts: Sequence[bytes | memoryview], parts_si
 
 
 def binary_answer_with(section: bytes, opaque: int) -> bytes:
-    """Returns an answer of success with a binary header whose fields are written already."""
+    """Returns a successful response with a binary header, from an encoded section of fields."""
     header = binary.answer_header(opaque, CURRENT_VERSION.value, section)
     header_size = len(header)
     return _pack_prefix(4 + header_size, BINARY << 24 | header_size) + header
 
 
 def plain_answer_around(body: bytes) -> tuple[tuple[bytes, ...], bytes]:
-    """Returns what precedes the opaque in a plain answer, by its number of digits, and what follows it."""
+    """Returns what precedes the opaque of a plain response, by its number of digits, and what follows it."""
     header_sizes = range(len(_BEFORE_OPAQUE) + len(_AFTER_OPAQUE), len(_PLAIN_ANSWER) + OPAQUE_DIGITS_MAX - 1)
     befores = tuple(_pack_prefix(4 + size + len(body), size) + _BEFORE_OPAQUE for size in header_sizes)
     return befores, _AFTER_OPAQUE + body
@@ -216,9 +216,9 @@ def encode_answer(
     body: bytes,
     parts: Sequence[bytes | memoryview] = (),
 ) -> Answer:
-    """Returns the frame that answers the request with this `opaque`, in the serialization it came in.
+    """Returns the response to the request with this `opaque`, in the serialization of the request.
 
-    The body may also come in parts, which saves a copy of it.
+    Pass the body in `parts` to avoid copying it.
     """
     if not parts:
         return encode(serialization, code=code, opaque=opaque, flag=ANSWER_BIT, remark=remark, ext=ext, body=body)

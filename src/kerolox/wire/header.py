@@ -1,4 +1,4 @@
-"""How a custom header is declared: a line for each field, and everything else follows."""
+"""Declares custom headers: a line per field yields codec, names and required fields (CommandCustomHeader)."""
 
 from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
@@ -7,14 +7,14 @@ import msgspec
 from kerolox.codes import RequestCode
 from kerolox.errors import ProtocolError, SystemFailure
 
-# The fields of a header as a frame carries them: undecoded JSON, or text by name from a binary header.
+# The fields of a header before decoding: JSON, or text by name from a binary header.
 ExtFields = msgspec.Raw | dict[str, str] | None
 
 _DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError)
 
 
 def named(name: str, default: Any = msgspec.NODEFAULT) -> Any:
-    """Declares a field whose name on the wire is not its name in camelCase."""
+    """Declares a field whose name on the wire differs from its name in camelCase."""
     return msgspec.field(name=name, default=default)
 
 
@@ -38,20 +38,20 @@ class _HeaderMeta(msgspec.StructMeta):
 
 
 class Header(msgspec.Struct, metaclass=_HeaderMeta):
-    """The fields of a request or an answer. On the wire each is text: `7`, `true`, `TopicTest`."""
+    """The fields of a request or response. On the wire each value is text: `7`, `true`, `TopicTest`."""
 
     _decoder: ClassVar[Any]
     _names: ClassVar[tuple[tuple[str, str], ...]]
 
     @classmethod
     def decode(cls, fields: ExtFields) -> Self:
-        """Returns the header a frame carries, or raises SystemFailure naming the field that is wrong."""
+        """Returns the decoded header; SystemFailure with the name of the field if one is invalid."""
         try:
             if isinstance(fields, msgspec.Raw):
                 header: Self = cls._decoder.decode(fields)
                 return header
         except _DECODE_ERRORS:
-            # Some clients send numbers where text is declared, or null for what they do not set.
+            # Some clients send numbers for text fields, or null for unset ones: retry with every value as text.
             pass
         try:
             return msgspec.convert(ext_text(fields), cls, strict=False)
@@ -59,7 +59,7 @@ class Header(msgspec.Struct, metaclass=_HeaderMeta):
             raise SystemFailure(f"bad header of {cls.__name__}: {error}") from error
 
     def ext(self) -> dict[str, str]:
-        """Returns the fields as text; what is None is not sent."""
+        """Returns the fields as text, without those that are None."""
         return {
             name: value if type(value) is str else _text(value)
             for field, name in self._names
@@ -67,7 +67,7 @@ class Header(msgspec.Struct, metaclass=_HeaderMeta):
         }
 
     def written(self) -> bytes | None:
-        """Returns the fields as JSON has them, without braces, where a header knows how to write them fast."""
+        """Returns the fields as JSON without braces, if the header has a fast encoder; else None."""
         return None
 
 
@@ -75,18 +75,18 @@ A = TypeVar("A", bound=Header)
 
 
 class Request(Header, Generic[A]):
-    """The header of a request that is answered with an `A`."""
+    """The header of a request whose response has the header `A`."""
 
     code: ClassVar[RequestCode]
     answer: ClassVar[type[Header]]
 
 
 class Empty(Header):
-    """An answer that has no fields."""
+    """A response without fields."""
 
 
 def ext_text(fields: ExtFields) -> dict[str, str]:
-    """Returns every field as text by name, however the sender wrote it, or raises ProtocolError."""
+    """Returns every field as text by name, whatever JSON type it had; ProtocolError if that is malformed."""
     if fields is None:
         return {}
     if isinstance(fields, dict):

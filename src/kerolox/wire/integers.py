@@ -1,4 +1,4 @@
-"""The widths of Java's integers. What is wider is refused where it comes in, for no peer could read it from us."""
+"""Integers of Java's widths. Wider ones are refused on input, because Java peers could not read them from us."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""An answer with its header decoded: what a processor returns and what a caller gets."""
+"""A response with a decoded header: returned by processors, and received by callers."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -12,19 +12,19 @@ A = TypeVar("A", bound=Header)
 
 
 class Reply(msgspec.Struct, Generic[A], gc=False):
-    """`header` is None where the answer has no fields at all, which Java tells from one that has none set."""
+    """A response. `header` is None if it has no fields at all, which Java distinguishes from unset fields."""
 
     header: A | None = None
     body: bytes = b""
     code: int = ResponseCode.SUCCESS.value
     remark: str | None = None
-    # The body of an answer that is to be sent, in parts, where to put them together would cost a copy.
+    # The body in parts, to avoid the copy that joining them would cost.
     parts: Sequence[bytes | memoryview] = ()
-    # Gives the body for the same question asked again; None once it can no longer say.
+    # Returns the current body if the same request comes again, or None; makes the response cacheable.
     again: Callable[[], bytes | None] | None = None
 
     @property
     def fields(self) -> A:
-        """The header of an answer that has one."""
-        assert self.header is not None, "this answer carries no fields"
+        """The header of a response that has one."""
+        assert self.header is not None, "the response has no fields"
         return self.header

@@ -1,12 +1,12 @@
-"""Shorthands for what popping consumers ask."""
+"""A popping consumer for tests."""
 
 import asyncio
 from typing import Any
 
 from kerolox.broker.errors import PollingTimeout
-from kerolox.broker.pop.names import Receipt
+from kerolox.broker.pop.receipt_handle import ReceiptHandle
 from kerolox.message.message import Message
-from kerolox.message.record import decode_all
+from kerolox.message.records.record import decode_all
 from kerolox.runtime.clock import ManualClock
 from kerolox.wire.headers.pop import AckMessage, ChangeMessageInvisibleTime, InvisibleTimeChanged, PopMessage, Popped
 from kerolox.wire.reply import Reply
@@ -17,7 +17,7 @@ GROUP = "group"
 
 
 def popping(topic: str, **fields: Any) -> PopMessage:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "consumer_group": GROUP,
         "topic": topic,
         "queue_id": -1,
@@ -27,18 +27,18 @@ def popping(topic: str, **fields: Any) -> PopMessage:
         "born_time": 0,
         "init_mode": 0,
     }
-    return PopMessage(**(given | fields))
+    return PopMessage(**(defaults | fields))
 
 
 class Popper:
-    """A consumer that pops, on a broker with a clock of the test's."""
+    """A consumer that pops, on a broker with a manual clock."""
 
     def __init__(self, broker: BrokerFixture, clock: ManualClock) -> None:
         self.broker = broker
         self.clock = clock
 
     async def advance(self, seconds: float) -> None:
-        """Moves time on, second by second: what is brought back in each is brought back before the next."""
+        """Advance the clock second by second, and wait after each until messages are revived."""
         left = seconds
         while left > 0:
             await self.clock.advance(min(left, 1))
@@ -46,13 +46,13 @@ class Popper:
             while self.broker.broker.pop.revive.is_working:
                 await asyncio.sleep(0)
 
-    async def ask(self, topic: str, **fields: Any) -> Reply[Popped]:
+    async def request(self, topic: str, **fields: Any) -> Reply[Popped]:
         return await self.broker.call(popping(topic, **fields), seconds=30)
 
-    async def pop(self, topic: str, **fields: Any) -> list[tuple[Message, Receipt]]:
-        """Returns messages with their receipts, made as clients make them; none if there are none."""
+    async def pop(self, topic: str, **fields: Any) -> list[tuple[Message, ReceiptHandle]]:
+        """Return messages with receipt handles, built as clients build them; an empty list if none was popped."""
         try:
-            reply = await self.ask(topic, **fields)
+            reply = await self.request(topic, **fields)
         except PollingTimeout:
             return []
         return received(reply, self.broker.broker.settings.broker.broker_name)
@@ -60,7 +60,7 @@ class Popper:
     async def bodies(self, topic: str, **fields: Any) -> list[bytes]:
         return [message.body for message, _ in await self.pop(topic, **fields)]
 
-    async def ack(self, topic: str, receipt: Receipt, offset: int, group: str = GROUP) -> None:
+    async def ack(self, topic: str, receipt: ReceiptHandle, offset: int, group: str = GROUP) -> None:
         await self.broker.call(
             AckMessage(
                 consumer_group=group,
@@ -72,7 +72,7 @@ class Popper:
         )
 
     async def change(
-        self, topic: str, receipt: Receipt, invisible_time: int, **fields: Any
+        self, topic: str, receipt: ReceiptHandle, invisible_time: int, **fields: Any
     ) -> Reply[InvisibleTimeChanged]:
         return await self.broker.call(
             ChangeMessageInvisibleTime(
@@ -87,11 +87,11 @@ class Popper:
         )
 
 
-def real(topic: str, receipt: Receipt, group: str) -> str:
+def real(topic: str, receipt: ReceiptHandle, group: str) -> str:
     return {"0": topic, "1": f"%RETRY%{group}_{topic}", "2": f"%RETRY%{group}+{topic}"}[receipt.mark]
 
 
-def received(reply: Reply[Popped], broker_name: str) -> list[tuple[Message, Receipt]]:
+def received(reply: Reply[Popped], broker_name: str) -> list[tuple[Message, ReceiptHandle]]:
     fields = reply.fields
     starts: dict[tuple[str, str], int] = {}
     for entry in (fields.start_offset_info or "").split(";"):
@@ -99,12 +99,12 @@ def received(reply: Reply[Popped], broker_name: str) -> list[tuple[Message, Rece
         starts[mark, queue_id] = int(start)
     found = []
     for message in decode_all(reply.body):
-        given = message.get("POP_CK")
-        if given is not None:
-            parts = given.split(" ")
-            receipt = Receipt(*map(int, parts[:4]), parts[4], parts[5], int(parts[6]), int(parts[7]))
+        handle = message.get("POP_CK")
+        if handle is not None:
+            parts = handle.split(" ")
+            receipt = ReceiptHandle(*map(int, parts[:4]), parts[4], parts[5], int(parts[6]), int(parts[7]))
         else:
-            receipt = Receipt(
+            receipt = ReceiptHandle(
                 starts["0", str(message.queue_id)],
                 fields.pop_time,
                 fields.invisible_time,

@@ -1,10 +1,10 @@
-"""How queues are shared out, and who pops."""
+"""Assignment of queues to members, and message request modes."""
 
 from pathlib import Path
 
 import pytest
 
-from kerolox.broker.configuration import BrokerConfig
+from kerolox.broker.config import BrokerConfig
 from kerolox.broker.pop.assignment import RequestModes, allocate, averagely, by_circle
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import RealDisk
@@ -23,7 +23,7 @@ def numbers(queues: list[MessageQueue]) -> list[int]:
     return [queue.queue_id for queue in queues]
 
 
-def test_each_member_gets_a_row_of_queues() -> None:
+def test_each_member_gets_consecutive_queues() -> None:
     members = ["a", "b", "c"]
     rows = [numbers(averagely(QUEUES, members, member)) for member in members]
     assert rows == [[0, 1, 2], [3, 4, 5], [6, 7]]
@@ -38,12 +38,12 @@ def test_every_queue_has_one_owner(count: int) -> None:
         assert sorted(owned) == QUEUES
 
 
-def test_who_pulls_has_its_own_and_who_is_no_member_has_none() -> None:
+def test_a_pulling_member_gets_its_own_queues_and_a_stranger_none() -> None:
     assert numbers(allocate(averagely, QUEUES, ["b", "a"], "b", mode("PULL"))) == [4, 5, 6, 7]
     assert allocate(averagely, QUEUES, ["b", "a"], "c", mode("PULL")) == []
 
 
-def test_who_pops_without_shares_asks_each_broker_for_any_queue() -> None:
+def test_without_shares_a_popping_member_gets_queue_minus_one_of_each_broker() -> None:
     two = [*QUEUES, MessageQueue("other", 0, "t")]
     assert allocate(averagely, two, ["a"], "a", mode("POP")) == [
         MessageQueue("b", -1, "t"),
@@ -51,14 +51,14 @@ def test_who_pops_without_shares_asks_each_broker_for_any_queue() -> None:
     ]
 
 
-def test_who_pops_with_shares_helps_those_that_follow() -> None:
+def test_with_shares_a_popping_member_also_gets_queues_of_the_next_members() -> None:
     members = ["a", "b", "c", "d"]
     assert numbers(allocate(averagely, QUEUES, members, "d", mode("POP", 1))) == [6, 7, 0, 1]
     many = [f"{number:02}" for number in range(10)]
     assert numbers(allocate(averagely, QUEUES, many, "09", mode("POP", 1))) == [1]
 
 
-async def test_modes_are_kept_in_java_s_file(tmp_path: Path) -> None:
+async def test_modes_are_saved_in_the_file_of_java(tmp_path: Path) -> None:
     config, clock = BrokerConfig(), ManualClock()
     modes = RequestModes(config, RealDisk(), tmp_path, clock)
     modes.set(MessageRequestMode(consumer_group="readers", mode="POP", pop_share_queue_num=2, topic="orders"))
@@ -72,7 +72,7 @@ async def test_modes_are_kept_in_java_s_file(tmp_path: Path) -> None:
     assert again.get("orders", "others").mode == "PULL"
 
 
-def test_the_configuration_decides_for_the_others_but_retries_are_pulled(tmp_path: Path) -> None:
+def test_the_configuration_is_the_default_mode_but_retry_topics_are_pulled(tmp_path: Path) -> None:
     config = BrokerConfig()
     config.default_message_request_mode = "POP"
     modes = RequestModes(config, RealDisk(), tmp_path, ManualClock())

@@ -1,4 +1,4 @@
-"""The revive log, as Java writes it."""
+"""Records of the revive log, in the format of Java."""
 
 from kerolox.broker.pop.checkpoints import Ack, Checkpoint, ReviveLog
 from kerolox.message.message import Message
@@ -9,7 +9,7 @@ REVIVE_LOG = ReviveLog("rmq_sys_REVIVE_LOG_c", "broker-a", lambda: POPPED)
 
 
 def checkpoint(**changes: object) -> Checkpoint:
-    given = {
+    defaults = {
         "broker_name": "broker-a",
         "group": "readers",
         "diffs": [0, 1, 4],
@@ -20,7 +20,7 @@ def checkpoint(**changes: object) -> Checkpoint:
         "start_offset": 40,
         "topic": "orders",
     }
-    return Checkpoint(**(given | changes))  # type: ignore[arg-type]
+    return Checkpoint(**(defaults | changes))  # type: ignore[arg-type]
 
 
 def ack(offset: int, offsets: list[int] | None = None) -> Ack:
@@ -54,7 +54,7 @@ def test_acks_are_written_as_java_writes_them() -> None:
     assert one.get("TIMER_DELIVER_MS") == str(POPPED + 60_000)
 
 
-def test_what_java_wrote_is_read() -> None:
+def test_records_of_java_are_decoded() -> None:
     found = golden.load()
     for tag, name in (("ck", "checkpoint"), ("ack", "ack"), ("bAck", "batch-ack")):
         read = REVIVE_LOG.decode(Message("t", found[name].encode(), f"TAGS\x01{tag}\x02".encode()))
@@ -62,7 +62,7 @@ def test_what_java_wrote_is_read() -> None:
         assert read.key == ("orders", "readers", 2, 40, POPPED, "broker-a")
 
 
-def test_an_ack_counts_for_its_message_only() -> None:
+def test_an_ack_marks_its_message_only() -> None:
     popped = checkpoint()
 
     for offset in (41, 42, 99, 0):
@@ -71,19 +71,19 @@ def test_an_ack_counts_for_its_message_only() -> None:
     assert popped.unacked == [40, 44]
 
 
-def test_an_old_checkpoint_has_messages_side_by_side() -> None:
+def test_a_checkpoint_of_an_old_release_has_consecutive_offsets() -> None:
     popped = checkpoint(diffs=None)
     popped.ack(41)
     assert popped.unacked == [40, 42]
 
 
-def test_nonsense_in_the_log_is_nothing() -> None:
+def test_malformed_records_are_decoded_as_none() -> None:
     assert REVIVE_LOG.decode(Message("t", b"{}", b"TAGS\x01ck\x02")) is None
     assert REVIVE_LOG.decode(Message("t", b"not json", b"TAGS\x01ack\x02")) is None
     assert REVIVE_LOG.decode(Message("t", b"{}", b"TAGS\x01other\x02")) is None
 
 
-def test_an_ack_of_an_old_release_is_one_of_this_broker() -> None:
+def test_an_ack_without_a_broker_name_belongs_to_this_broker() -> None:
     body = golden.load()["ack"].replace('"bn":"broker-a",', "").encode()
 
     read = REVIVE_LOG.decode(Message("t", body, b"TAGS\x01ack\x02"))

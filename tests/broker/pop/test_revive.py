@@ -1,12 +1,12 @@
-"""What was popped survives restarts and crashes: nothing that was not acked is lost."""
+"""Reviving over restarts and crashes: no unacked message is lost."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from kerolox.broker.pop.names import Receipt
-from kerolox.broker.system_topics import REVIVE_GROUP
+from kerolox.broker.pop.receipt_handle import ReceiptHandle
+from kerolox.broker.tables.system_topics import REVIVE_GROUP
 from kerolox.message.message import Message
 from kerolox.runtime.clock import ManualClock
 from kerolox.store.errors import StoreFull
@@ -18,8 +18,8 @@ REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_DefaultCluster"
 SETTINGS = {"mappedFileSizeTimerLog": str(52 * 100)}
 
 
-def killed(store: Path, copy: Path) -> Path:
-    """Copies a directory as a kill would leave it. A thread may be about to rename a file meanwhile."""
+def copy_as_killed(store: Path, copy: Path) -> Path:
+    """Copy a store directory as a kill would leave it; a thread may rename a file meanwhile."""
     for _ in range(5):
         try:
             return shutil.copytree(store, copy, ignore=shutil.ignore_patterns("*.tmp"))
@@ -33,13 +33,13 @@ async def send(broker: BrokerFixture, count: int) -> None:
         await broker.send("orders", b"%d" % number, number % 4)
 
 
-async def ack_all(popper: Popper, popped: list[tuple[Message, Receipt]]) -> None:
+async def ack_all(popper: Popper, popped: list[tuple[Message, ReceiptHandle]]) -> None:
     for message, receipt in popped:
         await popper.ack("orders", receipt, message.queue_offset)
 
 
-async def drained(popper: Popper, rounds: int = 3) -> list[bytes]:
-    """Returns the bodies of all that comes, acked as it comes."""
+async def drain(popper: Popper, rounds: int = 3) -> list[bytes]:
+    """Pop and ack until nothing is left; return the bodies."""
     bodies: list[bytes] = []
     for _ in range(rounds):
         while popped := await popper.pop("orders"):
@@ -49,7 +49,7 @@ async def drained(popper: Popper, rounds: int = 3) -> list[bytes]:
     return sorted(bodies)
 
 
-async def test_a_restart_brings_back_what_was_not_acked_once_and_nothing_else(tmp_path: Path) -> None:
+async def test_after_a_restart_unacked_messages_are_revived_once_and_no_others(tmp_path: Path) -> None:
     clock = ManualClock()
     async with running(tmp_path / "store", clock, **SETTINGS) as broker:
         await send(broker, 8)
@@ -61,10 +61,10 @@ async def test_a_restart_brings_back_what_was_not_acked_once_and_nothing_else(tm
         popper = Popper(broker, clock)
         assert await popper.bodies("orders") == []
         await popper.advance(LONG_ENOUGH)
-        assert await drained(popper) == [b"1", b"2", b"3", b"4", b"6", b"7"]
+        assert await drain(popper) == [b"1", b"2", b"3", b"4", b"6", b"7"]
 
 
-async def test_an_ack_after_a_restart_counts(tmp_path: Path) -> None:
+async def test_an_ack_after_a_restart_is_effective(tmp_path: Path) -> None:
     clock = ManualClock()
     async with running(tmp_path / "store", clock, **SETTINGS) as broker:
         await send(broker, 4)
@@ -74,11 +74,11 @@ async def test_an_ack_after_a_restart_counts(tmp_path: Path) -> None:
         popper = Popper(broker, clock)
         await ack_all(popper, popped)
         await popper.advance(LONG_ENOUGH)
-        assert await drained(popper) == []
+        assert await drain(popper) == []
 
 
-async def test_a_kill_at_any_moment_loses_nothing_that_was_not_acked(tmp_path: Path) -> None:
-    """The directory is copied, as a kill would leave it, while messages are popped, acked and brought back."""
+async def test_a_kill_at_any_time_loses_no_unacked_message(tmp_path: Path) -> None:
+    """The store directory is copied while messages are popped, acked and revived."""
     clock = ManualClock()
     copies: list[Path] = []
     async with running(tmp_path / "store", clock, **SETTINGS) as broker:
@@ -86,18 +86,18 @@ async def test_a_kill_at_any_moment_loses_nothing_that_was_not_acked(tmp_path: P
         popper = Popper(broker, clock)
         popped = await popper.pop("orders")
         for step in range(9):
-            copies.append(killed(tmp_path / "store", tmp_path / f"killed-{step}"))
+            copies.append(copy_as_killed(tmp_path / "store", tmp_path / f"killed-{step}"))
             if step == 0:
                 await ack_all(popper, [pair for pair in popped if pair[0].body in (b"0", b"5")])
             await popper.advance(2)
 
     for copy in copies:
         async with running(copy, clock, **SETTINGS) as broker:
-            bodies = await drained(Popper(broker, clock))
+            bodies = await drain(Popper(broker, clock))
         assert set(bodies) >= {b"1", b"2", b"3", b"4", b"6", b"7"}, copy
 
 
-async def test_a_kill_once_offsets_are_saved_brings_back_nothing_that_was_acked(tmp_path: Path) -> None:
+async def test_a_kill_after_offsets_were_saved_revives_no_acked_message(tmp_path: Path) -> None:
     clock = ManualClock()
     async with running(tmp_path / "store", clock, **SETTINGS) as broker:
         await send(broker, 4)
@@ -105,18 +105,18 @@ async def test_a_kill_once_offsets_are_saved_brings_back_nothing_that_was_acked(
         popped = await popper.pop("orders")
         await ack_all(popper, popped[1:])
         await broker.broker.store.flusher.flush()
-        broker.broker.pop.progress.settle()
+        broker.broker.pop.offsets.settle()
         await broker.broker.offsets.file.save()
-        killed(tmp_path / "store", tmp_path / "killed")
+        copy_as_killed(tmp_path / "store", tmp_path / "killed")
 
     async with running(tmp_path / "killed", clock, **SETTINGS) as broker:
         popper = Popper(broker, clock)
         assert await popper.bodies("orders") == []
         await popper.advance(LONG_ENOUGH)
-        assert await drained(popper) == [popped[0][0].body]
+        assert await drain(popper) == [popped[0][0].body]
 
 
-async def test_what_cannot_be_stored_again_for_now_is_tried_until_it_can(
+async def test_reviving_is_retried_until_the_store_accepts_the_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
@@ -137,10 +137,10 @@ async def test_what_cannot_be_stored_again_for_now_is_tried_until_it_can(
             assert broker.broker.offsets.get(REVIVE_GROUP, REVIVE_TOPIC, 0) is None
         await popper.advance(2)
 
-        assert await drained(popper) == [b"0", b"1", b"2"]
+        assert await drain(popper) == [b"0", b"1", b"2"]
 
 
-async def test_a_full_table_of_offsets_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_table_of_offsets_does_not_stop_reviving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     async with running(tmp_path / "store", clock, **SETTINGS) as broker:
         await send(broker, 3)
@@ -148,17 +148,17 @@ async def test_a_full_table_of_offsets_ends_nothing(tmp_path: Path, monkeypatch:
         await popper.pop("orders")
 
         with monkeypatch.context() as patched:
-            patched.setattr("kerolox.broker.offsets._OFFSETS_MAX", 1)
+            patched.setattr("kerolox.broker.tables.offsets._OFFSETS_MAX", 1)
             await popper.advance(LONG_ENOUGH)
             await broker.broker.store.flusher.flush()
             await popper.advance(2)
         done = [broker.broker.offsets.get(REVIVE_GROUP, REVIVE_TOPIC, queue_id) for queue_id in range(8)]
 
         assert any(offset is not None for offset in done)
-        assert await drained(popper) == [b"0", b"1", b"2"]
+        assert await drain(popper) == [b"0", b"1", b"2"]
 
 
-async def test_without_a_checkpoint_nothing_is_handed_out_and_nothing_passed_over(
+async def test_without_a_checkpoint_no_message_is_popped_and_none_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
@@ -173,12 +173,12 @@ async def test_without_a_checkpoint_nothing_is_handed_out_and_nothing_passed_ove
 
             patched.setattr(broker.broker.store, "submit", full)
             with pytest.raises(Exception, match="no room"):
-                await popper.ask("orders")
+                await popper.request("orders")
 
         assert sorted(await popper.bodies("orders")) == [b"0", b"1", b"2"]
 
 
-async def test_a_topic_that_is_gone_holds_nobody_up(tmp_path: Path) -> None:
+async def test_checkpoints_of_a_deleted_topic_do_not_block_others(tmp_path: Path) -> None:
     clock = ManualClock()
     async with running(tmp_path / "store", clock, reviveQueueNum="1", **SETTINGS) as broker:
         await broker.send("gone", b"x")
@@ -186,17 +186,17 @@ async def test_a_topic_that_is_gone_holds_nobody_up(tmp_path: Path) -> None:
         popper = Popper(broker, clock)
         await popper.pop("gone")
         await popper.pop("orders")
-        assert broker.broker.pop.inflight.count("gone", "group", 0) == 1
+        assert broker.broker.pop.in_flight.count("gone", "group", 0) == 1
 
         broker.broker.topics.delete("gone")
         await popper.advance(LONG_ENOUGH)
 
-        assert broker.broker.pop.inflight.count("gone", "group", 0) == 0
+        assert broker.broker.pop.in_flight.count("gone", "group", 0) == 0
         assert await popper.bodies("orders") == [b"0"]
         assert broker.broker.topics.get("%RETRY%group_gone") is None
 
 
-async def test_retry_topics_of_the_second_kind_are_used_when_told_so_and_the_first_kind_still_read(
+async def test_v2_retry_topics_are_used_if_enabled_and_v1_topics_are_still_read(
     tmp_path: Path,
 ) -> None:
     clock = ManualClock()
@@ -212,7 +212,7 @@ async def test_retry_topics_of_the_second_kind_are_used_when_told_so_and_the_fir
 
         marks = set()
         for number in (50, 51):
-            broker.broker.pop.taking.random = lambda _, number=number: number  # type: ignore[misc]
+            broker.broker.pop.take.random = lambda _, number=number: number  # type: ignore[misc]
             marks |= {receipt.mark for _, receipt in await popper.pop("orders")}
 
         assert "2" in marks

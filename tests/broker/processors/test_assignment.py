@@ -1,4 +1,4 @@
-"""Queues shared out by the broker, over a real socket."""
+"""Queue assignment by the broker, over a real socket."""
 
 from pathlib import Path
 
@@ -12,19 +12,19 @@ from kerolox.wire.headers.clients import GetAllMessageRequestMode, QueryAssignme
 from tests.broker.brokers import BrokerFixture, running
 
 
-def asking(**changes: str) -> bytes:
-    given = {
+def assignment_request(**changes: str) -> bytes:
+    defaults = {
         "client_id": "c",
         "consumer_group": "group",
         "message_model": "CLUSTERING",
         "strategy_name": "AVG",
         "topic": "orders",
     }
-    return AssignmentRequest(**(given | changes)).encode()
+    return AssignmentRequest(**(defaults | changes)).encode()
 
 
 async def assigned(broker: BrokerFixture, **changes: str) -> list[tuple[int, str]] | None:
-    reply = await broker.call(QueryAssignment(), asking(**changes))
+    reply = await broker.call(QueryAssignment(), assignment_request(**changes))
     found = Assignments.decode(reply.body).message_queue_assignments
     return None if found is None else sorted((one.message_queue.queue_id, one.mode) for one in found)
 
@@ -45,7 +45,7 @@ async def test_a_member_gets_its_queues_and_pulls(broker: BrokerFixture) -> None
     assert await assigned(broker, topic="nothing") is None
 
 
-async def test_a_group_that_is_told_to_pop_pops_also_after_a_restart(tmp_path: Path) -> None:
+async def test_the_pop_mode_of_a_group_survives_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path / "store") as broker:
         await broker.send("orders", b"x")
         await broker.call(SetMessageRequestMode(), mode("POP"))
@@ -57,7 +57,7 @@ async def test_a_group_that_is_told_to_pop_pops_also_after_a_restart(tmp_path: P
         assert await assigned(broker) == [(-1, "POP")]
 
 
-async def test_modes_that_cannot_be_are_refused(broker: BrokerFixture) -> None:
+async def test_invalid_modes_are_refused(broker: BrokerFixture) -> None:
     await broker.send("orders", b"x")
     with pytest.raises(NoPermission):
         await broker.call(SetMessageRequestMode(), mode("POP", "%RETRY%group"))

@@ -1,4 +1,4 @@
-"""Pulling over a real socket, at once and when something comes."""
+"""Pulls over a real socket, with and without waiting."""
 
 import asyncio
 
@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerolox.broker.errors import GroupNotFound, InvalidParameter, SubscriptionNotFound
-from kerolox.broker.processors.pull import found_answer
+from kerolox.broker.processors.pull import encode_found
 from kerolox.codes import RequestCode, ResponseCode
 from kerolox.errors import AnswerError, NoPermission, RemotingError, TopicNotFound
-from kerolox.message.record import decode_all
+from kerolox.message.records.record import decode_all
 from kerolox.remoting.client import Client
-from kerolox.store.queue.pull import GetStatus, Got, PullBounds
+from kerolox.store.queue.lookup import GetResult, GetStatus, PullBounds
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT, encode, encode_answer
 from kerolox.wire.headers.messages import Pulled
 from kerolox.wire.reply import Reply
@@ -22,7 +22,7 @@ from tests.remoting.support import Peer, until
 SUSPEND = 0x2 | 0x4
 
 
-async def test_what_was_sent_is_pulled_as_it_lies_in_the_log(broker: BrokerFixture) -> None:
+async def test_a_pulled_message_has_the_bytes_of_the_log(broker: BrokerFixture) -> None:
     for number in range(3):
         await broker.send("orders", b"%d" % number)
 
@@ -38,19 +38,19 @@ async def test_what_was_sent_is_pulled_as_it_lies_in_the_log(broker: BrokerFixtu
     offsets=st.tuples(*[st.integers(-1, 2**63 - 1)] * 3),
     runs=st.lists(st.binary(min_size=1, max_size=20_000), min_size=1, max_size=4),
 )
-def test_what_is_found_is_answered_as_its_header_would_be(
+def test_the_preencoded_response_equals_the_encoded_header(
     opaque: int, offsets: tuple[int, int, int], runs: list[bytes | memoryview]
 ) -> None:
-    got = Got(GetStatus.FOUND, *offsets, runs, len(runs), sum(map(len, runs)))
+    got = GetResult(GetStatus.FOUND, *offsets, runs, len(runs), sum(map(len, runs)))
     next_offset, low, high = offsets
     pulled = Pulled(suggest_which_broker_id=0, next_begin_offset=next_offset, min_offset=low, max_offset=high)
 
-    answer = found_answer(opaque, got)
+    answer = encode_found(opaque, got)
 
     assert answer == encode_answer(JSON, opaque, 0, "FOUND", pulled.ext(), b"", runs)
 
 
-async def test_a_binary_pull_and_a_oneway_one_are_answered_in_their_way(broker: BrokerFixture) -> None:
+async def test_binary_pulls_get_binary_responses_and_oneway_pulls_none(broker: BrokerFixture) -> None:
     await broker.send("orders", b"one")
     ext = pulling("orders", 0, 0).ext()
     async with await Peer.to(broker.broker.address) as peer:
@@ -63,7 +63,7 @@ async def test_a_binary_pull_and_a_oneway_one_are_answered_in_their_way(broker: 
     assert [message.body for message in decode_all(answer.body)] == [b"one"]
 
 
-async def test_a_pull_at_the_end_of_a_queue_is_answered_by_the_next_message(broker: BrokerFixture) -> None:
+async def test_a_pull_at_the_end_of_a_queue_gets_the_next_message(broker: BrokerFixture) -> None:
     await broker.send("orders", b"old")
     pull = asyncio.create_task(broker.pull("orders", 1, sys_flag=SUSPEND, suspend_timeout_millis=60_000))
     await broker.until_waiting("orders")
@@ -73,7 +73,7 @@ async def test_a_pull_at_the_end_of_a_queue_is_answered_by_the_next_message(brok
     assert [message.body for message in decode_all((await pull).body)] == [b"new"]
 
 
-async def test_only_the_tags_that_are_wanted_come(broker: BrokerFixture) -> None:
+async def test_only_messages_with_the_subscribed_tags_are_pulled(broker: BrokerFixture) -> None:
     for tag in ("a", "b", "c", "a"):
         await broker.send("orders", tag.encode(), TAGS=tag)
 
@@ -82,7 +82,7 @@ async def test_only_the_tags_that_are_wanted_come(broker: BrokerFixture) -> None
     assert [message.body for message in decode_all(reply.body)] == [b"a", b"c", b"a"]
 
 
-async def test_where_nothing_is_the_answer_says_so_with_all_offsets(broker: BrokerFixture) -> None:
+async def test_a_response_without_messages_has_all_offsets(broker: BrokerFixture) -> None:
     await broker.send("orders", b"one")
 
     codes = {}
@@ -94,7 +94,7 @@ async def test_where_nothing_is_the_answer_says_so_with_all_offsets(broker: Brok
     assert codes == {1: ResponseCode.PULL_NOT_FOUND, 7: ResponseCode.PULL_OFFSET_MOVED}
 
 
-async def test_a_pull_commits_what_was_consumed(broker: BrokerFixture) -> None:
+async def test_a_pull_commits_its_offset(broker: BrokerFixture) -> None:
     await broker.send("orders", b"one")
 
     await broker.pull("orders", 0, sys_flag=0x1 | 0x4, commit_offset=1)
@@ -102,7 +102,7 @@ async def test_a_pull_commits_what_was_consumed(broker: BrokerFixture) -> None:
     assert broker.broker.offsets.get("group", "orders", 0) == 1
 
 
-async def test_who_pulls_without_a_subscription_must_have_sent_a_heartbeat(broker: BrokerFixture) -> None:
+async def test_a_pull_without_a_subscription_needs_a_heartbeat(broker: BrokerFixture) -> None:
     await broker.send("orders", b"one")
     with pytest.raises(SubscriptionNotFound):
         await broker.pull("orders", 0, sys_flag=0)
@@ -112,7 +112,7 @@ async def test_who_pulls_without_a_subscription_must_have_sent_a_heartbeat(broke
     assert (await broker.pull("orders", 0, sys_flag=0)).fields.next_begin_offset == 1
 
 
-async def test_what_cannot_be_pulled_is_refused_with_its_code(broker: BrokerFixture) -> None:
+async def test_invalid_pulls_are_refused_with_their_code(broker: BrokerFixture) -> None:
     await broker.send("orders", b"one")
     with pytest.raises(TopicNotFound):
         await broker.pull("nothing", 0)
@@ -125,7 +125,7 @@ async def test_what_cannot_be_pulled_is_refused_with_its_code(broker: BrokerFixt
         await broker.pull("orders", 0)
 
 
-async def test_who_asks_for_so_many_bytes_gets_more_than_consumers_do(broker: BrokerFixture) -> None:
+async def test_a_bulk_pull_gets_more_than_an_ordinary_one(broker: BrokerFixture) -> None:
     for number in range(100):
         await broker.send("orders", b"%d" % number)
 
@@ -137,18 +137,18 @@ async def test_who_asks_for_so_many_bytes_gets_more_than_consumers_do(broker: Br
     assert len(decode_all(bulk.body, check_crc=True)) == 100
 
 
-async def test_a_pull_in_bulk_keeps_to_the_bytes_it_asks_for_and_to_those_allowed(broker: BrokerFixture) -> None:
+async def test_a_bulk_pull_respects_the_requested_and_the_allowed_bytes(broker: BrokerFixture) -> None:
     for _ in range(20):
         await broker.send("orders", bytes(100_000))
     broker.broker.store.reader.bulk_bounds = PullBounds((4096, 1_000_000), (4096, 1_000_000))
 
-    asked = await broker.pull("orders", 0, max_msg_nums=1000, max_msg_bytes=500_000)
+    requested = await broker.pull("orders", 0, max_msg_nums=1000, max_msg_bytes=500_000)
     allowed = await broker.pull("orders", 0, max_msg_nums=1000, max_msg_bytes=10_000_000)
 
-    assert [reply.fields.next_begin_offset for reply in (asked, allowed)] == [4, 9]
+    assert [reply.fields.next_begin_offset for reply in (requested, allowed)] == [4, 9]
 
 
-async def test_a_pull_in_bulk_reads_what_is_no_longer_in_memory_just_as_well(broker: BrokerFixture) -> None:
+async def test_a_bulk_pull_reads_messages_that_are_not_in_memory(broker: BrokerFixture) -> None:
     for number in range(40):
         await broker.send("orders", b"%d" % number)
     broker.broker.store.reader.bounds = PullBounds(memory_size=0)
@@ -159,23 +159,23 @@ async def test_a_pull_in_bulk_reads_what_is_no_longer_in_memory_just_as_well(bro
     assert [reply.fields.next_begin_offset for reply in (usual, bulk)] == [8, 40]
 
 
-async def test_pulls_that_wait_take_no_place_from_others(broker: BrokerFixture) -> None:
+async def test_waiting_pulls_use_no_queue_capacity(broker: BrokerFixture) -> None:
     await broker.send("orders", b"old")
-    lane = broker.broker.routes._lanes["pull"]
-    lane.capacity = 1
+    request_queue = broker.broker.parts.request_queues["pull"]
+    request_queue.capacity = 1
     pulls: list[asyncio.Task[Reply[Pulled]]] = []
     while len(pulls) < 2:
         pulls.append(asyncio.create_task(broker.pull("orders", 1, sys_flag=SUSPEND, suspend_timeout_millis=60_000)))
-        await until(lambda: lane.parked == len(pulls))
+        await until(lambda: request_queue.parked == len(pulls))
 
     await broker.send("orders", b"new")
 
     for pull in pulls:
         assert [message.body for message in decode_all((await pull).body)] == [b"new"]
-    assert (lane.under_way, lane.parked) == (0, 0)
+    assert (request_queue.under_way, request_queue.parked) == (0, 0)
 
 
-async def test_a_pull_that_waits_ends_with_its_connection(broker: BrokerFixture) -> None:
+async def test_a_waiting_pull_ends_with_its_connection(broker: BrokerFixture) -> None:
     await broker.send("orders", b"old")
     async with Client() as leaving:
         request = pulling("orders", 0, 1, sys_flag=SUSPEND, suspend_timeout_millis=2**62)
@@ -184,15 +184,15 @@ async def test_a_pull_that_waits_ends_with_its_connection(broker: BrokerFixture)
     with pytest.raises(RemotingError):
         await pull
 
-    await until(lambda: not broker.broker.store.arrivals.waiting("orders", 0))
+    await until(lambda: not broker.broker.store.message_waiters.waiting("orders", 0))
 
-    lane = broker.broker.routes._lanes["pull"]
-    assert (lane.under_way, lane.parked) == (0, 0)
+    request_queue = broker.broker.parts.request_queues["pull"]
+    assert (request_queue.under_way, request_queue.parked) == (0, 0)
 
 
-async def test_a_pull_does_not_wait_where_too_many_do(broker: BrokerFixture) -> None:
+async def test_the_number_of_waiting_pulls_is_limited(broker: BrokerFixture) -> None:
     await broker.send("orders", b"old")
-    broker.broker.routes._lanes["pull"].parked_max = 0
+    broker.broker.parts.request_queues["pull"].parked_max = 0
 
     with pytest.raises(AnswerError) as refused:
         await broker.pull("orders", 1, sys_flag=SUSPEND, suspend_timeout_millis=600_000)
@@ -200,7 +200,7 @@ async def test_a_pull_does_not_wait_where_too_many_do(broker: BrokerFixture) -> 
     assert refused.value.code == ResponseCode.PULL_NOT_FOUND
 
 
-async def test_nobody_waits_for_ever(broker: BrokerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_waiting_time_of_a_pull_is_limited(broker: BrokerFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kerolox.broker.processors.pull.WAIT_SECONDS_MAX", 0.01)
     await broker.send("orders", b"old")
 
@@ -210,22 +210,24 @@ async def test_nobody_waits_for_ever(broker: BrokerFixture, monkeypatch: pytest.
     assert refused.value.code == ResponseCode.PULL_NOT_FOUND
 
 
-async def test_a_message_is_read_for_those_who_read_what_they_got(broker: BrokerFixture) -> None:
-    """One message wakes all pulls of a connection; the answers to a peer that does not read must not pile up."""
+async def test_waiting_pulls_of_a_client_that_does_not_read_get_no_messages(broker: BrokerFixture) -> None:
+    """One message wakes all pulls of a connection; responses to a peer that does not read must not pile up."""
     await broker.send("orders", b"old")
-    lane, body = broker.broker.routes._lanes["pull"], bytes(200 * 1024)
+    request_queue, body = broker.broker.parts.request_queues["pull"], bytes(200 * 1024)
     waiting = pulling("orders", 0, 1, sys_flag=SUSPEND, suspend_timeout_millis=60_000)
     async with greedy(broker, [waiting] * 100) as peer:
-        await until(lambda: lane.parked == 100)
+        await until(lambda: request_queue.parked == 100)
         other = asyncio.create_task(broker.call(waiting))
-        await until(lambda: lane.parked == 101)
+        await until(lambda: request_queue.parked == 101)
 
         await broker.send("orders", body)
 
         assert [message.body for message in decode_all((await other).body)] == [body]
-        await until(lambda: not broker.broker.store.arrivals.waiting("orders", 0) and not lane.under_way)
-        assert lane.parked
+        await until(
+            lambda: not broker.broker.store.message_waiters.waiting("orders", 0) and not request_queue.under_way
+        )
+        assert request_queue.parked
         assert unsent_size(broker) < 1024 * 1024
         peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert {len(answer.body) > len(body) for answer in await peer.answers(100)} == {True}
-    assert (lane.under_way, lane.parked) == (0, 0)
+    assert (request_queue.under_way, request_queue.parked) == (0, 0)

@@ -171,16 +171,16 @@ async def test_properties_longer_than_a_record_can_hold_are_refused(broker: Brok
     with pytest.raises(MessageIllegal, match="at most 32767"):
         await broker.send(topic, b"body", LONG="x" * 32767)
 
-    assert broker.broker.routes._lanes["send"].under_way == 0
+    assert broker.broker.router._request_queues["send"].under_way == 0
 
 
 async def test_a_message_larger_than_a_file_of_the_log_takes_no_place_among_those_under_way(tmp_path: Path) -> None:
     async with running(tmp_path, mappedFileSizeCommitLog="10000") as broker:
         await broker.send("orders", b"body")
-        with pytest.raises(MessageIllegal, match="fit into a file"):
+        with pytest.raises(MessageIllegal, match="fits into a commit log file"):
             await broker.send("orders", bytes(20_000))
 
-        assert broker.broker.routes._lanes["send"].under_way == 0
+        assert broker.broker.router._request_queues["send"].under_way == 0
 
 
 async def test_what_popping_has_added_is_not_stored_again(broker: BrokerFixture) -> None:

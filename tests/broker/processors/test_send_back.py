@@ -1,4 +1,4 @@
-"""Messages given back, over a real socket."""
+"""Messages that consumers send back, over a real socket."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests.broker.brokers import BrokerFixture, running, sending
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 
 
-async def give_back(
+async def send_back(
     broker: BrokerFixture, message: Message, delay_level: int = 0, times: int | None = None, group: str = "group"
 ) -> None:
     await broker.call(
@@ -35,10 +35,10 @@ async def sent(broker: BrokerFixture, reconsume_times: int = 0, **names: str) ->
     return (await broker.messages("orders"))[-1]
 
 
-async def test_a_message_given_back_waits_and_remembers_where_it_was(broker: BrokerFixture) -> None:
+async def test_a_message_sent_back_is_delayed_and_keeps_its_origin(broker: BrokerFixture) -> None:
     message = await sent(broker, KEYS="k", UNIQ_KEY="u1")
 
-    await give_back(broker, message)
+    await send_back(broker, message)
 
     (waiting,) = await broker.messages(SCHEDULE, 2)
     assert (waiting.body, waiting.reconsume_times) == (b"body", 1)
@@ -59,17 +59,17 @@ async def test_a_message_given_back_waits_and_remembers_where_it_was(broker: Bro
     assert broker.counted("DLQ_PUT_NUMS", "orders@group") == 0
 
 
-async def test_a_message_that_was_given_back_before_keeps_its_origin(broker: BrokerFixture) -> None:
+async def test_a_message_sent_back_twice_keeps_its_first_origin(broker: BrokerFixture) -> None:
     message = await sent(broker, 4, RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="7F00")
 
-    await give_back(broker, message)
+    await send_back(broker, message)
 
     (waiting,) = await broker.messages(SCHEDULE, 6)
     assert (waiting.get("RETRY_TOPIC"), waiting.get("ORIGIN_MESSAGE_ID")) == ("first", "7F00")
     assert (waiting.get("DELAY"), waiting.reconsume_times) == ("7", 5)
 
 
-async def test_nothing_is_counted_under_a_name_of_any_length(broker: BrokerFixture) -> None:
+async def test_counters_of_long_topic_names_are_truncated(broker: BrokerFixture) -> None:
     message = await sent(broker, RETRY_TOPIC="r" * 20_000)
     request = ConsumerSendMsgBack(
         offset=message.physical_offset, group="group", delay_level=-1, origin_topic="o" * 20_000
@@ -77,71 +77,71 @@ async def test_nothing_is_counted_under_a_name_of_any_length(broker: BrokerFixtu
 
     with pytest.raises(InvalidParameter, match="origin topic of 20000 characters, at most 255 allowed"):
         await broker.call(request)
-    await give_back(broker, message, -1)
+    await send_back(broker, message, -1)
 
     assert broker.counted("SNDBCK_PUT_NUMS", "r" * 20_000 + "@group") == 0
     assert broker.counted("SNDBCK_PUT_NUMS", "r" * 255 + "@group") == 1
     assert broker.counted("DLQ_PUT_NUMS", "r" * 255 + "@group") == 1
 
 
-async def test_a_consumer_may_choose_the_delay(broker: BrokerFixture) -> None:
-    await give_back(broker, await sent(broker), 1)
+async def test_a_consumer_can_choose_the_delay_level(broker: BrokerFixture) -> None:
+    await send_back(broker, await sent(broker), 1)
 
     assert len(await broker.messages(SCHEDULE, 0)) == 1
 
 
 @pytest.mark.parametrize(("reconsume_times", "delay_level", "times"), [(16, 0, None), (3, 0, 3), (0, -1, None)])
-async def test_what_was_tried_often_enough_is_a_dead_letter(
+async def test_a_message_retried_too_often_becomes_a_dead_letter(
     broker: BrokerFixture, reconsume_times: int, delay_level: int, times: int | None
 ) -> None:
     message = await sent(broker, reconsume_times)
 
-    await give_back(broker, message, delay_level, times)
+    await send_back(broker, message, delay_level, times)
 
     (dead,) = await broker.messages("%DLQ%group")
     assert (dead.body, dead.reconsume_times) == (b"body", reconsume_times + 1)
     assert (dead.get("RETRY_TOPIC"), dead.get("DELAY")) == ("orders", "0")
     assert broker.counted("SNDBCK_PUT_NUMS", "orders@group") == 1
     assert broker.counted("DLQ_PUT_NUMS", "orders@group") == 1
-    # Under the key of the original: whose it is, the topic that the consumer said, the group, and what was done.
+    # The key of Java: owner, topic named by the consumer, group, action.
     assert broker.counted("SNDBCK2DLQ_TIMES", "null@first@group@SEND_BACK_TO_DLQ") == 1
 
 
-async def test_a_group_without_retries_loses_what_it_gives_back(broker: BrokerFixture) -> None:
+async def test_a_message_sent_back_by_a_group_without_retries_is_dropped(broker: BrokerFixture) -> None:
     broker.broker.groups.put(SubscriptionGroupConfig(group_name="group", retry_queue_nums=0))
     message = await sent(broker)
     end = broker.broker.store.log.end_offset
 
-    await give_back(broker, message)
+    await send_back(broker, message)
 
     assert broker.broker.store.log.end_offset == end
 
 
-async def test_what_is_not_there_cannot_be_given_back(broker: BrokerFixture) -> None:
+async def test_sending_back_an_unknown_message_is_refused(broker: BrokerFixture) -> None:
     with pytest.raises(SystemFailure, match="look message by offset failed, 12345"):
-        await give_back(broker, Message("orders", b"", physical_offset=12345))
+        await send_back(broker, Message("orders", b"", physical_offset=12345))
     with pytest.raises(SystemFailure):
-        await give_back(broker, Message("orders", b"", physical_offset=-1))
+        await send_back(broker, Message("orders", b"", physical_offset=-1))
 
 
-async def test_an_unknown_group_cannot_give_back(tmp_path: Path) -> None:
+async def test_sending_back_by_an_unknown_group_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, autoCreateSubscriptionGroup="false") as broker:
         with pytest.raises(GroupNotFound, match="subscription group not exist, group"):
-            await give_back(broker, await sent(broker))
+            await send_back(broker, await sent(broker))
 
 
-async def test_a_broker_that_may_not_be_written_takes_nothing_back(tmp_path: Path) -> None:
+async def test_sending_back_needs_write_permission(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         message = await sent(broker)
         broker.broker.settings.broker.broker_permission = 4
         with pytest.raises(NoPermission):
-            await give_back(broker, message)
+            await send_back(broker, message)
 
 
-async def test_a_store_that_takes_nothing_is_a_failure(broker: BrokerFixture) -> None:
-    """Consumers then send the message themselves, whatever the reason was."""
+async def test_sending_back_fails_if_the_store_refuses_the_message(broker: BrokerFixture) -> None:
+    """On this code consumers send the message to the retry topic themselves."""
     message = await sent(broker)
     broker.broker.store.retention.refusal = "the disk is full"
 
     with pytest.raises(SystemFailure):
-        await give_back(broker, message)
+        await send_back(broker, message)

@@ -1,4 +1,4 @@
-"""A cluster for each module, with a topic, a group and some messages."""
+"""A cluster for each test module, with a topic, a group and some messages."""
 
 import threading
 from collections.abc import Iterator
@@ -50,18 +50,18 @@ def sent(client: AdminClient, options: Options) -> list[str]:
 
 @pytest.fixture
 def consumer(sent: list[str], options: Options) -> Iterator[PushConsumer]:
-    """Somebody of the group who is online."""
-    with PushConsumer(SHOP, _take, topics=ORDERS, options=options) as consumer:
+    """A member of the group that is online."""
+    with PushConsumer(SHOP, _consume, topics=ORDERS, options=options) as consumer:
         yield consumer
 
 
-def _take(messages: list[Received]) -> Consumed:
+def _consume(messages: list[Received]) -> Consumed:
     return Consumed.SUCCESS
 
 
 @pytest.fixture(scope="module")
 def consumed(sent: list[str], options: Options) -> None:
-    """The group has consumed all there is, and left."""
+    """The group has consumed all messages, and is offline."""
     done = threading.Event()
     missing = set(sent)
 

@@ -1,4 +1,4 @@
-"""What machines and narrow terminals are told."""
+"""Output as JSON, and on narrow terminals."""
 
 import re
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kerolox.cli.admin import tool as module
-from kerolox.cli.admin.parts import Cell, Cells, Table, value
-from kerolox.cli.admin.screen import Form
+from kerolox.cli.admin.output import Cell, CompositeCell, Table, parse_value
+from kerolox.cli.admin.printer import OutputFormat
 from tests.cli.admin.tools import ORDERS, SHOP, Tool
 
 pytestmark = pytest.mark.usefixtures("consumed")
 
-# Settings are texts, as in their files; all else has types.
+# Commands whose JSON has typed values; settings are text, as in their files, and not listed here.
 TYPED = [
     ("clusterList",),
     ("clusterList", "-m"),
@@ -37,7 +37,7 @@ TYPED = [
 
 
 @pytest.mark.parametrize("arguments", TYPED, ids=" ".join)
-def test_no_text_for_machines_is_padded_or_a_number(tool: Tool, arguments: tuple[str, ...]) -> None:
+def test_json_values_are_typed_and_not_padded(tool: Tool, arguments: tuple[str, ...]) -> None:
     found = tool.json(*(word.format(broker=tool.broker_addr) for word in arguments))
 
     assert found
@@ -56,7 +56,7 @@ def _texts(part: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def test_rates_and_loads_of_a_cluster_are_numbers(tool: Tool) -> None:
+def test_json_has_rates_and_loads_as_numbers(tool: Tool) -> None:
     (broker,) = tool.json("clusterList")
 
     assert broker["inTps"] >= 0
@@ -64,36 +64,34 @@ def test_rates_and_loads_of_a_cluster_are_numbers(tool: Tool) -> None:
     assert 0 <= broker["space"] <= 1
 
 
-def test_times_are_milliseconds(tool: Tool) -> None:
+def test_json_has_times_in_milliseconds(tool: Tool) -> None:
     queue = tool.json("topicStatus", "-t", ORDERS)[0]
 
     assert queue["lastUpdated"] > 1_600_000_000_000
 
 
 def test_cells_have_a_text_and_a_value() -> None:
-    table = Table("%-6s|%s|%s", ("#A", "#B", "#C"), [(Cell("x", None), Cells("1,2", {"d": 1, "e": 2}), 3)])
+    table = Table("%-6s|%s|%s", ("#A", "#B", "#C"), [(Cell("x", None), CompositeCell("1,2", {"d": 1, "e": 2}), 3)])
 
     assert table.text() == "#A    |#B|#C\nx     |1,2|3\n"
     assert list(table.data()) == [{"a": None, "d": 1, "e": 2, "c": 3}]
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "value"),
     [("12", 12), ("-1", -1), ("0.50", 0.5), ("1.0E-4", 0.0001), ("true", True), (" a b ", "a b"), ("1 2", "1 2")],
 )
-def test_texts_of_java_stand_for_values(text: str, meant: object) -> None:
-    assert value(text) == meant
+def test_java_text_is_parsed_into_values(text: str, value: object) -> None:
+    assert parse_value(text) == value
 
 
 @pytest.mark.parametrize("arguments", [it for it in TYPED if it[0] not in ("brokerStatus", "topicRoute")], ids=" ".join)
-def test_a_narrow_terminal_tears_no_name_apart(
+def test_a_narrow_terminal_breaks_no_name(
     tool: Tool, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(module, "form", lambda *, is_json: Form.TERMINAL)
-    given = [word.format(broker=tool.broker_addr) for word in arguments]
-
-    printed = tool(*given)
+    monkeypatch.setattr(module, "output_format", lambda *, is_json: OutputFormat.TERMINAL)
+    printed = tool(*(word.format(broker=tool.broker_addr) for word in arguments))
 
     for name in (ORDERS, "broker-a", tool.broker_addr, "DefaultCluster", SHOP):
         pieces = re.findall(re.escape(name[:4]) + r"\S*", printed)

@@ -1,4 +1,4 @@
-"""`mqadmin` and `kerolox admin`: what is typed, asked and told."""
+"""`mqadmin` and `kerolox admin`: arguments, help, confirmation and errors."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from kerolox.admin.sync import AdminClient
 from kerolox.cli.admin import tool as module
-from kerolox.cli.admin.all import LISTED
+from kerolox.cli.admin.command_table import ALL_COMMANDS
 from kerolox.cli.app import main
 from tests.cli.admin.tools import ORDERS, Tool
 from tests.golden.record_mqadmin_help import load
@@ -34,7 +34,7 @@ def test_commands_and_flags_are_read_as_java_reads_them(tool: Tool, arguments: t
 
 
 @pytest.mark.parametrize("arguments", [(), ("--wrong",), ("-t",)])
-def test_what_cannot_be_read_gets_javas_help_and_a_sentence(tool: Tool, arguments: tuple[str, ...]) -> None:
+def test_unparsable_arguments_get_javas_help_and_one_line(tool: Tool, arguments: tuple[str, ...]) -> None:
     result = CliRunner().invoke(module.mqadmin, ["topicStatus", *arguments])
 
     assert result.exit_code == 1
@@ -42,7 +42,7 @@ def test_what_cannot_be_read_gets_javas_help_and_a_sentence(tool: Tool, argument
     assert result.stderr.startswith("Error: ")
 
 
-def test_one_of_a_choice_is_needed_and_no_more(tool: Tool) -> None:
+def test_exactly_one_choice_flag_is_required(tool: Tool) -> None:
     both = tool.run("updateTopic", "-t", "x", "-b", tool.broker_addr, "-c", "DefaultCluster")
     none = tool.run("updateTopic", "-t", "x")
 
@@ -51,7 +51,7 @@ def test_one_of_a_choice_is_needed_and_no_more(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (("topicStatus", "-t", ORDERS, "something"), "Got unexpected extra argument (something)"),
         (("topicStatus",), "missing: -t (--topic)"),
@@ -61,15 +61,15 @@ def test_one_of_a_choice_is_needed_and_no_more(tool: Tool) -> None:
         (("qqqqqqqq",), "No such command 'qqqqqqqq'."),
     ],
 )
-def test_what_is_mistyped_is_named_with_where_help_is(arguments: tuple[str, ...], told: str) -> None:
+def test_a_mistyped_argument_is_named_with_a_pointer_to_help(arguments: tuple[str, ...], error: str) -> None:
     result = CliRunner().invoke(module.admin, list(arguments))
 
     assert result.exit_code == 2
-    assert f"Error: {told}" in result.stderr
+    assert f"Error: {error}" in result.stderr
     assert "--help' for help." in result.stderr
 
 
-def test_help_of_a_command_is_what_its_flag_prints() -> None:
+def test_the_help_command_equals_the_help_flag() -> None:
     def run(*arguments: str) -> str:
         return CliRunner().invoke(module.admin, list(arguments)).stdout
 
@@ -78,7 +78,7 @@ def test_help_of_a_command_is_what_its_flag_prints() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (
             ("deleteTopic", "-c", "DefaultCluster", "-t", "nosuch", "--yes"),
@@ -86,24 +86,26 @@ def test_help_of_a_command_is_what_its_flag_prints() -> None:
         ),
         (("deleteSubGroup", "-c", "DefaultCluster", "-g", "nosuch", "--yes"), "group 'nosuch' is not known"),
         (("deleteKvConfig", "-s", "space", "-k", "nosuch", "--yes"), "namespace 'space' has no key 'nosuch'"),
-        (("wipeWritePerm", "-b", "nosuch", "--yes"), "no topic has queues on a broker 'nosuch'; "),
-        (("addWritePerm", "-b", "nosuch"), "no topic has queues on a broker 'nosuch'; "),
-        (("updateBrokerConfig", "-c", "DefaultCluster", "-k", "nosuch", "-v", "1"), "there is no setting 'nosuch'; "),
-        (("updateNamesrvConfig", "-k", "nosuch", "-v", "1"), "there is no setting 'nosuch'; "),
+        (("wipeWritePerm", "-b", "nosuch", "--yes"), "no topic has queues on broker 'nosuch'; "),
+        (("addWritePerm", "-b", "nosuch"), "no topic has queues on broker 'nosuch'; "),
+        (("updateBrokerConfig", "-c", "DefaultCluster", "-k", "nosuch", "-v", "1"), "unknown setting 'nosuch'; "),
+        (("updateNamesrvConfig", "-k", "nosuch", "-v", "1"), "unknown setting 'nosuch'; "),
         (("statsAll", "-t", "nosuch"), "no NameServer has a route of topic 'nosuch'"),
     ],
 )
-def test_what_is_not_there_is_only_to_mqadmin_no_failure(tool: Tool, arguments: tuple[str, ...], told: str) -> None:
-    """Java reports success of what never was there; whoever mistyped a name should hear of it."""
+def test_unknown_names_fail_in_kerolox_admin_but_not_in_mqadmin(
+    tool: Tool, arguments: tuple[str, ...], error: str
+) -> None:
+    """Java reports success for names that do not exist; `kerolox admin` reports a mistyped name."""
     scripted = tool.run(*(word for word in arguments if word != "--yes"))
-    asked = tool.run(*arguments, is_java=False)
+    strict = tool.run(*arguments, is_java=False)
 
     assert scripted.exit_code == 0
-    assert asked.exit_code == 1
-    assert told in asked.stderr
+    assert strict.exit_code == 1
+    assert error in strict.stderr
 
 
-def test_a_group_may_be_deleted_for_the_offsets_that_are_left_of_it(tool: Tool, client: AdminClient) -> None:
+def test_offsets_of_a_deleted_group_can_be_removed(tool: Tool, client: AdminClient) -> None:
     client.groups.create("leaving")
     client.groups.delete("leaving")
 
@@ -112,7 +114,7 @@ def test_a_group_may_be_deleted_for_the_offsets_that_are_left_of_it(tool: Tool, 
     assert result.exit_code == 0
 
 
-def test_mqadmin_helps_as_java_does() -> None:
+def test_mqadmin_has_javas_help() -> None:
     def run(*arguments: str) -> Any:
         return CliRunner().invoke(module.mqadmin, list(arguments))
 
@@ -125,17 +127,17 @@ def test_mqadmin_helps_as_java_does() -> None:
     assert run("nothing").exit_code == 1
 
 
-def test_kerolox_admin_helps_with_all_flags(tool: Tool) -> None:
+def test_the_help_of_kerolox_admin_lists_all_flags(tool: Tool) -> None:
     printed = CliRunner().invoke(main, ["admin", "deleteTopic", "--help"]).stdout
     listed = CliRunner().invoke(main, ["admin", "--help"]).stdout
 
     assert "--topic" in printed
     assert "--json" in printed
     assert "--yes" in printed
-    assert all(command.name in listed for command in LISTED)
+    assert all(command.name in listed for command in ALL_COMMANDS)
 
 
-def test_mqadmin_never_asks(tool: Tool, client: AdminClient) -> None:
+def test_mqadmin_never_asks_for_confirmation(tool: Tool, client: AdminClient) -> None:
     client.topics.create("gone")
 
     tool("deleteTopic", "-c", "DefaultCluster", "-t", "gone")
@@ -143,22 +145,19 @@ def test_mqadmin_never_asks(tool: Tool, client: AdminClient) -> None:
     assert "gone" not in client.topics.names()
 
 
-def test_kerolox_admin_asks_before_it_destroys(
-    tool: Tool, client: AdminClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kerolox_admin_asks_before_it_deletes(tool: Tool, client: AdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
     client.topics.create("precious")
     command = ("deleteTopic", "-c", "DefaultCluster", "-t", "precious")
 
     in_script = tool.run(*command, is_java=False)
-    monkeypatch.setattr(module, "_is_asked", lambda: True)
+    monkeypatch.setattr(module, "_can_answer", lambda: True)
     refused = tool.run(*command, is_java=False, typed="n\n")
     kept = "precious" in client.topics.names()
     agreed = tool.run(*command, is_java=False, typed="y\n")
 
     assert in_script.exit_code == 1
     assert in_script.stderr == (
-        "Error: this would delete topic precious with its messages from cluster DefaultCluster; "
-        "add --yes if that is meant\n"
+        "Error: this would delete topic precious with its messages from cluster DefaultCluster; add --yes to confirm\n"
     )
     assert (refused.exit_code, kept) == (1, True)
     assert "This will delete topic precious" in refused.stderr
@@ -166,18 +165,18 @@ def test_kerolox_admin_asks_before_it_destroys(
     assert "precious" not in client.topics.names()
 
 
-def test_kerolox_admin_takes_yes_for_an_answer(tool: Tool, client: AdminClient) -> None:
+def test_yes_skips_the_confirmation(tool: Tool, client: AdminClient) -> None:
     client.topics.create("gone")
 
     assert tool.run("deleteTopic", "-c", "DefaultCluster", "-t", "gone", "--yes", is_java=False).exit_code == 0
     assert "gone" not in client.topics.names()
 
 
-def test_what_is_harmless_is_not_asked_about(tool: Tool) -> None:
+def test_harmless_commands_need_no_confirmation(tool: Tool) -> None:
     assert tool.run("updateOrderConf", "-t", ORDERS, "-m", "put", "-v", "broker-a:2", is_java=False).exit_code == 0
 
 
-def test_a_look_is_repeated(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_repeats_a_command(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
 
     async def wait(seconds: float) -> None:
@@ -195,7 +194,7 @@ def test_a_look_is_repeated(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None
     assert waited == [2.0] * 3
 
 
-def test_nobody_there_is_told_in_a_sentence() -> None:
+def test_an_unreachable_cluster_is_reported_in_one_line() -> None:
     result = CliRunner().invoke(module.mqadmin, ["topicList", "-n", "127.0.0.1:1"])
 
     assert result.exit_code == 1
@@ -204,7 +203,7 @@ def test_nobody_there_is_told_in_a_sentence() -> None:
     assert "NAMESRV_ADDR" in result.stderr
 
 
-def test_it_is_a_program(tool: Tool) -> None:
+def test_mqadmin_runs_as_a_program(tool: Tool) -> None:
     command = [sys.executable, "-c", "from kerolox.cli.admin.tool import mqadmin; mqadmin()"]
     arguments = ["topicClusterList", "-t", ORDERS, "-n", tool.namesrv_addr]
 

@@ -1,4 +1,4 @@
-"""Our mqadmin, run in this process against a cluster."""
+"""Runs `mqadmin` and `kerolox admin` in this process against a cluster."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ COUNT = 6
 
 
 class Tool:
-    """`tool("topicStatus", "-t", "orders")` is what the command prints; it must succeed."""
+    """`tool("topicStatus", "-t", "orders")` returns the output of a command, which must succeed."""
 
     def __init__(self, namesrv_addr: str, broker_addr: str) -> None:
         self.namesrv_addr = namesrv_addr
@@ -28,7 +28,7 @@ class Tool:
         return [json.loads(line) for line in self(*arguments, "--json").splitlines()]
 
     def fails(self, *arguments: str) -> str:
-        """Returns the one sentence with which a command fails."""
+        """Return the one line of error with which a command fails."""
         result = self.run(*arguments)
         assert result.exit_code == 1, result.output
         assert result.stderr.startswith("Error: "), result.output
@@ -44,5 +44,5 @@ class Tool:
 
 
 def rows(printed: str) -> list[list[str]]:
-    """Returns the words of each line but the first, which has the headings."""
+    """Return the words of each line after the headings."""
     return [line.split() for line in printed.splitlines()[1:]]

@@ -1,13 +1,13 @@
-"""What tests of consumers share: sending, a handler that notes what it gets, and asking how far a group has come."""
+"""Helpers of consumer tests: sending, a recording handler, and committed offsets."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from kerolox.client.consumer.member import GroupMember
-from kerolox.client.consumer.positions import max_offset
-from kerolox.client.consumer.results import Consumed
+from kerolox.client.consumer.group.consume_from import max_offset
+from kerolox.client.consumer.group.member import GroupMember
+from kerolox.client.consumer.handle.results import Consumed
 from kerolox.client.messages import Received
-from kerolox.client.session import Session
+from kerolox.client.session.session import Session
 from kerolox.errors import QueryNotFound
 from kerolox.message import properties
 from kerolox.testing import Cluster
@@ -54,7 +54,7 @@ class Sender:
         return sent
 
     async def committed(self, group: str, topic: str, queue_id: int = 0, broker: int = 0) -> int | None:
-        """Returns what the broker has of a group; its way of guessing where new groups begin is left out."""
+        """Return the committed offset of a group; None if there is none. The broker's default for new groups is off."""
         request = QueryConsumerOffset(consumer_group=group, topic=topic, queue_id=queue_id, set_zero_if_not_found=False)
         try:
             return (await self._session.call(self._cluster.brokers[broker].address, request)).fields.offset
@@ -77,17 +77,17 @@ async def sender(cluster: Cluster) -> AsyncIterator[Sender]:
 
 
 async def settled(member: GroupMember) -> None:
-    """Returns when all that the member had to ask of brokers by now has been answered.
+    """Return when the brokers have responded to all requests that the member has sent or is about to send.
 
-    What is asked on a connection is answered in order; twice, since the first answer lets the member ask.
+    Responses on a connection come in order; two rounds, because the first responses may cause further requests.
     """
     for _ in range(2):
         for queue in member.assigned:
             await max_offset(member._session, queue)
 
 
-class Noted:
-    """A handler that notes its messages, and returns or raises what it is told."""
+class RecordingHandler:
+    """A handler that records its messages, and returns or raises the given results."""
 
     def __init__(self, *results: Consumed | Exception | None) -> None:
         self.messages: list[Received] = []

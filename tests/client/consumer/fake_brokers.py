@@ -1,4 +1,4 @@
-"""Brokers that answer from a table, and remember what they were asked."""
+"""A session whose brokers respond from a table and record the requests."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -12,7 +12,7 @@ A = TypeVar("A", bound=Header)
 
 
 class FakeBrokers:
-    """`answers` says what each kind of request gets: a header, or an exception."""
+    """`answers` maps request types to functions that return a response header or an exception."""
 
     client_id = "10.0.0.1@1"
 
@@ -20,8 +20,8 @@ class FakeBrokers:
         self.addresses = {"broker-a": "a:10911", "broker-b": "b:10911"}
         self.answers: dict[type[Request[Any]], Callable[[Any], Header | Exception | None]] = {}
         self.asked: list[tuple[str, Request[Any]]] = []
-        self.told: list[tuple[str, Request[Any]]] = []
-        # What `ask` gets, one after the other.
+        self.oneway_requests: list[tuple[str, Request[Any]]] = []
+        # The responses of `ask`, in order.
         self.commands: list[Command] = []
         self.slaves: dict[tuple[str, int], str] = {}
 
@@ -37,7 +37,7 @@ class FakeBrokers:
     ) -> Reply[A]:
         self.asked.append((address, request))
         if address not in self.addresses.values():
-            raise ConnectFailed(f"{address} is nowhere")
+            raise ConnectFailed(f"cannot connect to {address}")
         answer = self.answers.get(type(request), lambda request: None)(request)
         if isinstance(answer, Exception):
             raise answer
@@ -48,10 +48,10 @@ class FakeBrokers:
     ) -> Command:
         self.asked.append((address, request))
         if not self.commands:
-            raise ConnectFailed(f"{address} is nowhere")
+            raise ConnectFailed(f"cannot connect to {address}")
         return self.commands.pop(0)
 
     async def oneway(
         self, address: str, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0
     ) -> None:
-        self.told.append((address, request))
+        self.oneway_requests.append((address, request))

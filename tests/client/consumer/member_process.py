@@ -1,6 +1,6 @@
-"""A member of a group as a process: prints which queues it has whenever that changes, and writes down what it gets.
+"""A member of a group as a process: prints its assigned queues when they change, and appends message bodies to a file.
 
-Its arguments are where NameServers are, the group, the topic, and the file for the bodies, one to a line.
+Arguments: NameServer addresses, group, topic, and the file, which gets one body per line.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ async def main(namesrv_addr: str, group: str, topic: str, file: Path) -> None:
     with file.open("ab", buffering=0) as bodies:
 
         async def handle(messages: list[Received]) -> None:
-            # Written before it counts as consumed, so that what a kill takes was not committed.
+            # Written before the message counts as consumed, so a kill cannot lose a committed message.
             bodies.write(b"".join(message.body + b"\n" for message in messages))
 
         print("joining", time.monotonic(), flush=True)

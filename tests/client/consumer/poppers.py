@@ -1,10 +1,10 @@
-"""Simple consumers for tests, and what they get."""
+"""Simple consumers for tests."""
 
 from typing import Unpack
 
-from kerolox.client.consumer.positions import ConsumeFrom
+from kerolox.client.consumer.group.consume_from import ConsumeFrom
+from kerolox.client.consumer.group.subscriptions import Expression
 from kerolox.client.consumer.simple import SimpleConsumer
-from kerolox.client.consumer.subscriptions import Expression
 from kerolox.client.messages import Received
 from kerolox.client.options import Shared
 from kerolox.testing import Cluster
@@ -22,9 +22,9 @@ def consumer(
     return SimpleConsumer("group", topics=topics, consume_from=first, is_ordered=is_ordered, **merged)
 
 
-async def some(simple: SimpleConsumer, invisible_seconds: float = 60) -> list[Received]:
-    """Messages come again when the broker gets to it, which is not the moment at which their time is over."""
+async def receive_some(simple: SimpleConsumer, invisible_seconds: float = 60) -> list[Received]:
+    """Receive, several times if necessary: brokers redeliver messages some time after their invisible time ends."""
     for _ in range(10):
         if messages := await simple.receive(invisible_seconds=invisible_seconds, wait_seconds=5):
             return messages
-    raise AssertionError("nothing came")
+    raise AssertionError("no message was received")

@@ -6,10 +6,10 @@ from typing import Unpack
 
 import pytest
 
-from kerolox.client.consumer.positions import ConsumeFrom
+from kerolox.client.consumer.group.consume_from import ConsumeFrom
+from kerolox.client.consumer.group.subscriptions import Expression
 from kerolox.client.consumer.pull import PullConsumer
 from kerolox.client.consumer.settings import PullKeywords
-from kerolox.client.consumer.subscriptions import Expression
 from kerolox.client.errors import ClientError, WrongState
 from kerolox.client.messages import Received
 from kerolox.errors import TopicNotFound
@@ -35,7 +35,7 @@ def consumer(
 QUEUE = MessageQueue("broker-a", 0, "orders")
 
 
-async def test_messages_come_one_after_the_other_and_are_committed_as_they_are_left_behind(cluster: Cluster) -> None:
+async def test_iteration_commits_each_message_when_the_next_is_requested(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(10))
         bodies: list[bytes] = []
@@ -50,7 +50,7 @@ async def test_messages_come_one_after_the_other_and_are_committed_as_they_are_l
 
 
 @pytest.mark.parametrize("is_polling", [True, False])
-async def test_what_reached_nobody_comes_again_in_order(cluster: Cluster, is_polling: bool) -> None:
+async def test_rewind_redelivers_the_last_messages_in_order(cluster: Cluster, is_polling: bool) -> None:
     async with sender(cluster) as brokers, consumer(cluster, ("orders",)) as pull:
         await brokers.send("orders", *numbered(5))
         assert (await anext(pull)).body == b"0"
@@ -59,14 +59,14 @@ async def test_what_reached_nobody_comes_again_in_order(cluster: Cluster, is_pol
         else:
             assert (await anext(pull)).body == b"1"
 
-        pull.take_back()
+        pull.rewind()
 
         assert [(await anext(pull)).body for _ in range(4)] == numbered(5)[1:]
         await pull.commit()
         assert await brokers.committed("group", "orders") == 5
 
 
-async def test_a_message_that_was_not_survived_comes_again(cluster: Cluster) -> None:
+async def test_an_exception_leaves_the_last_message_unconsumed(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(10))
 
@@ -98,7 +98,7 @@ async def test_the_iteration_ends_when_the_consumer_is_closed(cluster: Cluster) 
         await iterating
 
 
-async def test_poll_gives_what_there_is_and_counts_it_as_consumed_when_asked_again(cluster: Cluster) -> None:
+async def test_poll_commits_the_messages_of_the_previous_poll(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(10))
         async with consumer(cluster, ("orders",), auto_commit=False) as pull:
@@ -116,7 +116,7 @@ async def test_poll_gives_what_there_is_and_counts_it_as_consumed_when_asked_aga
         assert await brokers.committed("group", "orders") == 8
 
 
-async def test_without_auto_commit_nothing_is_committed_unasked(cluster: Cluster) -> None:
+async def test_without_auto_commit_only_commit_commits(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(3))
         async with consumer(cluster, ("orders",), auto_commit=False) as pull:
@@ -126,7 +126,7 @@ async def test_without_auto_commit_nothing_is_committed_unasked(cluster: Cluster
         assert await brokers.committed("group", "orders") is None
 
 
-async def test_with_auto_commit_it_is_committed_every_five_seconds(cluster: Cluster) -> None:
+async def test_auto_commit_commits_every_five_seconds(cluster: Cluster) -> None:
     clock = ManualClock()
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(3))
@@ -144,7 +144,7 @@ async def test_with_auto_commit_it_is_committed_every_five_seconds(cluster: Clus
             assert await brokers.committed("group", "orders") == 3
 
 
-async def test_poll_waits_and_gives_nothing_if_nothing_comes(cluster: Cluster) -> None:
+async def test_poll_returns_an_empty_list_after_its_timeout(cluster: Cluster) -> None:
     async with sender(cluster) as brokers, consumer(cluster, ("orders",)) as pull:
         assert await pull.poll(timeout_seconds=0.01) == []
 
@@ -154,7 +154,7 @@ async def test_poll_waits_and_gives_nothing_if_nothing_comes(cluster: Cluster) -
         assert [message.body for message in await waiting] == [b"body"]
 
 
-async def test_members_of_a_group_share(cluster: Cluster) -> None:
+async def test_members_of_a_group_share_the_queues(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         for queue_id in range(4):
             await brokers.send("orders", b"%d" % queue_id, queue_id=queue_id)
@@ -167,7 +167,7 @@ async def test_members_of_a_group_share(cluster: Cluster) -> None:
                     bodies |= {message.body for message in await pull.poll(timeout_seconds=0.01)}
 
 
-async def test_what_an_iteration_did_not_come_to_may_be_polled(cluster: Cluster) -> None:
+async def test_poll_returns_the_messages_that_an_iteration_prefetched(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(5))
         async with consumer(cluster, ("orders",)) as pull:
@@ -179,7 +179,7 @@ async def test_what_an_iteration_did_not_come_to_may_be_polled(cluster: Cluster)
         assert await brokers.committed("group", "orders") == 5
 
 
-async def test_queues_take_turns(cluster: Cluster) -> None:
+async def test_queues_are_read_round_robin(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         for queue_id in range(4):
             await brokers.send("orders", *[b"%d" % queue_id] * 50, queue_id=queue_id)
@@ -191,7 +191,7 @@ async def test_queues_take_turns(cluster: Cluster) -> None:
         assert len(set.union(*polled)) > 1
 
 
-async def test_a_consumer_may_be_told_what_to_read(cluster: Cluster) -> None:
+async def test_a_consumer_reads_its_assigned_queues(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(3), queue_id=0)
         await brokers.send("orders", b"other", queue_id=1)
@@ -205,11 +205,11 @@ async def test_a_consumer_may_be_told_what_to_read(cluster: Cluster) -> None:
             await pull.assign([other])
             assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"other"]
             assert pull.assigned == [other]
-            with pytest.raises(ClientError, match="not read"):
+            with pytest.raises(ClientError, match="is not assigned"):
                 await pull.seek(QUEUE, 0)
 
 
-async def test_only_wanted_tags_come_of_what_it_is_told_to_read(cluster: Cluster) -> None:
+async def test_assigned_queues_are_filtered_by_tag(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"a", tag="TagA")
         await brokers.send("orders", b"b", tag="TagB")
@@ -218,7 +218,7 @@ async def test_only_wanted_tags_come_of_what_it_is_told_to_read(cluster: Cluster
             assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"b"]
 
 
-async def test_one_can_go_anywhere_in_a_queue(cluster: Cluster) -> None:
+async def test_seek_continues_at_any_valid_offset(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(5))
         async with consumer(cluster) as pull:
@@ -237,7 +237,7 @@ async def test_one_can_go_anywhere_in_a_queue(cluster: Cluster) -> None:
         assert await brokers.committed("group", "orders") == 5
 
 
-async def test_of_two_seeks_at_once_the_later_counts(cluster: Cluster) -> None:
+async def test_the_later_of_two_concurrent_seeks_wins(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(5))
         async with consumer(cluster) as pull:
@@ -248,7 +248,7 @@ async def test_of_two_seeks_at_once_the_later_counts(cluster: Cluster) -> None:
             assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"3", b"4"]
 
 
-async def test_a_paused_queue_stays_so_when_it_is_moved(cluster: Cluster) -> None:
+async def test_a_paused_queue_stays_paused_after_a_seek(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(5))
         async with consumer(cluster) as pull:
@@ -265,7 +265,7 @@ async def test_a_paused_queue_stays_so_when_it_is_moved(cluster: Cluster) -> Non
             assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"3", b"4"]
 
 
-async def test_two_who_poll_at_once_both_get_what_there_is(cluster: Cluster) -> None:
+async def test_two_concurrent_polls_both_get_messages(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(2))
         async with consumer(cluster) as pull:
@@ -276,7 +276,7 @@ async def test_two_who_poll_at_once_both_get_what_there_is(cluster: Cluster) -> 
             first = asyncio.create_task(pull.poll(1, timeout_seconds=60))
             await asyncio.sleep(0)
 
-            # The first is about to wait when this sets the event.
+            # The first poll is about to wait when this sets the event.
             pull.resume(QUEUE)
             second = await pull.poll(1, timeout_seconds=60)
 
@@ -284,7 +284,7 @@ async def test_two_who_poll_at_once_both_get_what_there_is(cluster: Cluster) -> 
                 assert [message.body for message in [*second, *await first]] == numbered(2)
 
 
-async def test_offsets_may_be_committed_one_by_one(cluster: Cluster) -> None:
+async def test_single_offsets_can_be_committed(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(5))
         async with consumer(cluster, auto_commit=False) as pull:
@@ -294,18 +294,16 @@ async def test_offsets_may_be_committed_one_by_one(cluster: Cluster) -> None:
             assert await pull.committed(QUEUE) == 2
 
 
-@pytest.mark.parametrize("is_told", [True, False], ids=["assigned", "subscribed"])
-async def test_from_an_offset_that_is_not_there_one_goes_on_where_the_broker_says(
-    cluster: Cluster, is_told: bool
-) -> None:
+@pytest.mark.parametrize("is_assigned", [True, False], ids=["assigned", "subscribed"])
+async def test_an_offset_out_of_range_is_corrected_by_the_broker(cluster: Cluster, is_assigned: bool) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(5))
         async with consumer(cluster, auto_commit=False) as pull:
             await pull.assign([QUEUE])
             await pull.commit({QUEUE: 100})
 
-        async with consumer(cluster, () if is_told else ("orders",)) as pull:
-            if is_told:
+        async with consumer(cluster, () if is_assigned else ("orders",)) as pull:
+            if is_assigned:
                 await pull.assign([QUEUE])
             await until(lambda: pull.status("orders").get(QUEUE) == 5)
             await brokers.send("orders", b"next")
@@ -313,7 +311,7 @@ async def test_from_an_offset_that_is_not_there_one_goes_on_where_the_broker_say
             assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"next"]
 
 
-async def test_a_paused_queue_gives_nothing(cluster: Cluster) -> None:
+async def test_a_paused_queue_returns_no_messages(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"body")
         async with consumer(cluster) as pull:
@@ -327,22 +325,22 @@ async def test_a_paused_queue_gives_nothing(cluster: Cluster) -> None:
             assert [message.body for message in await pull.poll(timeout_seconds=10)] == [b"body"]
 
 
-async def test_what_makes_no_sense_is_refused(cluster: Cluster) -> None:
+async def test_invalid_use_is_refused(cluster: Cluster) -> None:
     pull = consumer(cluster, ("orders",))
     with pytest.raises(WrongState, match="has not been started"):
         await pull.poll()
     with pytest.raises(WrongState, match="has not been started"):
         await anext(pull)
     async with pull:
-        with pytest.raises(WrongState, match="shares topics"):
+        with pytest.raises(WrongState, match="has subscriptions"):
             await pull.assign([QUEUE])
         with pytest.raises(TopicNotFound):
             await pull.queues("nowhere")
     with pytest.raises(WrongState, match="has been closed"):
         await pull.poll()
 
-    async with sender(cluster) as brokers, consumer(cluster) as told:
+    async with sender(cluster) as brokers, consumer(cluster) as assigned:
         await brokers.send("orders", b"body")
-        await told.assign([QUEUE])
-        with pytest.raises(WrongState, match="cannot share"):
-            await told.subscribe("orders")
+        await assigned.assign([QUEUE])
+        with pytest.raises(WrongState, match="cannot subscribe"):
+            await assigned.subscribe("orders")

@@ -1,4 +1,4 @@
-"""The push consumer, against brokers of our own."""
+"""The push consumer against Kerolox brokers."""
 
 import asyncio
 import threading
@@ -8,19 +8,19 @@ from typing import Unpack
 
 import pytest
 
-from kerolox.client.consumer.handling import Handler
-from kerolox.client.consumer.positions import ConsumeFrom
+from kerolox.client.consumer.group.consume_from import ConsumeFrom
+from kerolox.client.consumer.group.rebalance import MessageModel
+from kerolox.client.consumer.group.subscriptions import Sql92
+from kerolox.client.consumer.handle.invoke import Handler
+from kerolox.client.consumer.handle.results import Consumed
 from kerolox.client.consumer.push import PushConsumer
-from kerolox.client.consumer.rebalance import MessageModel
-from kerolox.client.consumer.results import Consumed
 from kerolox.client.consumer.settings import PushKeywords
-from kerolox.client.consumer.subscriptions import Sql92
 from kerolox.client.errors import GroupTaken, WrongState
 from kerolox.client.messages import Received
 from kerolox.client.options import Options
 from kerolox.errors import ConfigurationError, RemotingError
 from kerolox.testing import Cluster
-from tests.client.consumer.consumers import Noted, numbered, sender, settled
+from tests.client.consumer.consumers import RecordingHandler, numbered, sender, settled
 from tests.client.sessions import options, until
 
 
@@ -34,33 +34,33 @@ def consumer(cluster: Cluster, handler: Handler, **keywords: Unpack[PushKeywords
     return PushConsumer("group", handler, topics="orders", **merged)
 
 
-async def test_what_was_sent_is_consumed_and_committed_at_the_end(cluster: Cluster) -> None:
+async def test_messages_are_consumed_and_committed_at_close(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(50))
-        noted = Noted()
+        recorder = RecordingHandler()
 
-        async with consumer(cluster, noted):
-            await until(lambda: len(noted.messages) == 50)
+        async with consumer(cluster, recorder):
+            await until(lambda: len(recorder.messages) == 50)
 
-        assert sorted(noted.bodies) == sorted(numbered(50))
+        assert sorted(recorder.bodies) == sorted(numbered(50))
         assert await brokers.committed("group", "orders") == 50
 
 
-async def test_what_is_sent_later_comes_at_once(cluster: Cluster) -> None:
+async def test_a_new_message_is_delivered_at_once(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"first")
-        noted = Noted()
-        async with consumer(cluster, noted):
-            await until(lambda: noted.bodies == [b"first"])
+        recorder = RecordingHandler()
+        async with consumer(cluster, recorder):
+            await until(lambda: recorder.bodies == [b"first"])
 
             await brokers.send("orders", b"second")
 
-            await until(lambda: noted.bodies == [b"first", b"second"])
-            assert noted.messages[1].topic == "orders"
-            assert noted.messages[1].queue_offset == 1
+            await until(lambda: recorder.bodies == [b"first", b"second"])
+            assert recorder.messages[1].topic == "orders"
+            assert recorder.messages[1].queue_offset == 1
 
 
-async def test_a_plain_function_is_called_in_threads_several_at_once(cluster: Cluster) -> None:
+async def test_a_plain_function_is_called_in_several_threads(cluster: Cluster) -> None:
     together = threading.Barrier(4, timeout=20)
     names: set[str] = set()
 
@@ -77,7 +77,7 @@ async def test_a_plain_function_is_called_in_threads_several_at_once(cluster: Cl
         assert await brokers.committed("group", "orders") == 4
 
 
-async def test_coroutines_run_several_at_once(cluster: Cluster) -> None:
+async def test_coroutine_handlers_run_concurrently(cluster: Cluster) -> None:
     waiting: list[Received] = []
     go_on = asyncio.Event()
 
@@ -95,21 +95,21 @@ async def test_coroutines_run_several_at_once(cluster: Cluster) -> None:
             await until(lambda: len(waiting) == 10)
 
 
-async def test_a_call_gets_as_many_messages_as_are_allowed(cluster: Cluster) -> None:
+async def test_a_handler_call_gets_up_to_the_batch_size(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(20))
-        noted = Noted()
+        recorder = RecordingHandler()
 
-        async with consumer(cluster, noted, consume_message_batch_max_size=8):
-            await until(lambda: len(noted.messages) == 20)
+        async with consumer(cluster, recorder, consume_message_batch_max_size=8):
+            await until(lambda: len(recorder.messages) == 20)
 
-    assert max(map(len, noted.calls)) == 8
-
-
-# What fails
+    assert max(map(len, recorder.calls)) == 8
 
 
-async def test_a_message_that_fails_comes_again_and_holds_up_nobody(cluster: Cluster) -> None:
+# Failures
+
+
+async def test_a_failed_message_is_retried_and_does_not_block_others(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"bad", b"good")
         calls: list[tuple[bytes, int, str]] = []
@@ -117,7 +117,7 @@ async def test_a_message_that_fails_comes_again_and_holds_up_nobody(cluster: Clu
         async def handle(messages: list[Received]) -> Consumed | None:
             (message,) = messages
             calls.append((message.body, message.reconsume_times, message.topic))
-            # The shortest delay of a broker is one second.
+            # The shortest delay level is one second.
             return Consumed.later(delay_level=1) if calls.count(calls[-1]) and len(calls) == 1 else None
 
         async with consumer(cluster, handle):
@@ -129,62 +129,60 @@ async def test_a_message_that_fails_comes_again_and_holds_up_nobody(cluster: Clu
         assert await brokers.committed("group", "%RETRY%group") == 1
 
 
-async def test_what_a_handler_raises_has_its_messages_come_again(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_exception_in_the_handler_causes_a_retry(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"bad")
 
-        async with consumer(cluster, Noted(ValueError("broken"))) as push:
+        async with consumer(cluster, RecordingHandler(ValueError("broken"))) as push:
             await until(lambda: push.statistics.of("orders").failed == 1)
 
         assert await brokers.committed("group", "orders") == 1
-        # Ten seconds from now it will be in the retry topic, and until then among what is scheduled.
+        # It is in the schedule topic for ten seconds before it goes to the retry topic.
         assert await brokers.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 1
     assert "broken" in caplog.text
 
 
-async def test_a_message_may_be_sent_to_the_dead_letters_at_once(cluster: Cluster) -> None:
+async def test_a_handler_may_send_a_message_to_the_dead_letter_queue(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"hopeless")
 
-        async with consumer(cluster, Noted(Consumed.later(delay_level=-1))) as push:
+        async with consumer(cluster, RecordingHandler(Consumed.later(delay_level=-1))) as push:
             await until(lambda: push.statistics.of("orders").failed == 1)
 
         assert await brokers.max_offset("%DLQ%group", 0) == 1
 
 
-async def test_of_a_batch_the_first_may_have_succeeded(cluster: Cluster) -> None:
+async def test_a_handler_may_report_that_the_first_of_a_batch_succeeded(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(4))
 
-        noted = Noted(Consumed.later(delay_level=-1, succeeded=3))
-        async with consumer(cluster, noted, consume_message_batch_max_size=4) as push:
+        recorder = RecordingHandler(Consumed.later(delay_level=-1, succeeded=3))
+        async with consumer(cluster, recorder, consume_message_batch_max_size=4) as push:
             await until(lambda: push.statistics.of("orders").failed)
 
         assert await brokers.max_offset("%DLQ%group", 0) == 1
         assert await brokers.committed("group", "orders") == 4
 
 
-async def test_a_body_that_cannot_be_restored_is_a_dead_letter_and_holds_up_nobody(
+async def test_an_undecodable_body_becomes_a_dead_letter_and_does_not_block_others(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"not zlib at all", sys_flag=1)
         await brokers.send("orders", b"good")
-        noted = Noted()
-        async with consumer(cluster, noted):
-            await until(lambda: noted.bodies == [b"good"])
+        recorder = RecordingHandler()
+        async with consumer(cluster, recorder):
+            await until(lambda: recorder.bodies == [b"good"])
             for _ in range(1000):
                 if await brokers.max_offset("%DLQ%group"):
                     break
 
         assert await brokers.max_offset("%DLQ%group") == 1
         assert await brokers.committed("group", "orders") == 2
-    assert "was passed over" in caplog.text
+    assert "skipped message" in caplog.text
 
 
-async def test_what_is_no_result_is_a_failure(cluster: Cluster) -> None:
+async def test_an_invalid_handler_result_is_a_failure(cluster: Cluster) -> None:
     async def handle(messages: list[Received]) -> bool:
         return True
 
@@ -197,39 +195,39 @@ async def test_what_is_no_result_is_a_failure(cluster: Cluster) -> None:
 # Where to begin
 
 
-async def test_a_new_group_begins_at_the_end_unless_the_topic_is_young(cluster: Cluster) -> None:
-    """Brokers answer 0 for a group they do not know, as long as nothing of the queue is old."""
+async def test_a_new_group_reads_a_young_topic_from_its_first_offset(cluster: Cluster) -> None:
+    """Brokers return offset 0 for an unknown group while the queue still has its first message in memory."""
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"early")
-        noted = Noted()
-        async with consumer(cluster, noted, consume_from=ConsumeFrom.LAST_OFFSET):
-            await until(lambda: noted.bodies == [b"early"])
+        recorder = RecordingHandler()
+        async with consumer(cluster, recorder, consume_from=ConsumeFrom.LAST_OFFSET):
+            await until(lambda: recorder.bodies == [b"early"])
 
 
-async def test_a_group_goes_on_where_it_was(cluster: Cluster) -> None:
+async def test_a_group_continues_at_its_committed_offset(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(5))
-        async with consumer(cluster, (first := Noted())):
+        async with consumer(cluster, (first := RecordingHandler())):
             await until(lambda: len(first.messages) == 5)
         await brokers.send("orders", *numbered(5, start=5))
 
-        async with consumer(cluster, (second := Noted())):
+        async with consumer(cluster, (second := RecordingHandler())):
             await until(lambda: len(second.messages) == 5)
 
         assert second.bodies == numbered(5, start=5)
 
 
-async def test_from_an_offset_that_is_not_there_it_goes_on_where_the_broker_says(cluster: Cluster) -> None:
+async def test_a_push_consumer_continues_where_the_broker_says_if_its_offset_is_out_of_range(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(3))
-        async with consumer(cluster, (first := Noted())):
+        async with consumer(cluster, (first := RecordingHandler())):
             await until(lambda: len(first.messages) == 3)
         await brokers.commit("group", "orders", 100)
-        noted = Noted()
-        async with consumer(cluster, noted) as push:
+        recorder = RecordingHandler()
+        async with consumer(cluster, recorder) as push:
             await until(lambda: 3 in [reader.next_offset for reader in push._readers.values()])
             await brokers.send("orders", b"next")
-            await until(lambda: noted.bodies == [b"next"])
+            await until(lambda: recorder.bodies == [b"next"])
 
         assert await brokers.committed("group", "orders") == 4
 
@@ -237,109 +235,109 @@ async def test_from_an_offset_that_is_not_there_it_goes_on_where_the_broker_says
 # Which messages
 
 
-async def test_only_messages_with_these_tags_come_and_the_others_are_passed_over(cluster: Cluster) -> None:
+async def test_messages_are_filtered_by_tag_and_the_offset_passes_the_others(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"a", tag="TagA")
         await brokers.send("orders", b"b", tag="TagB")
         await brokers.send("orders", b"c", tag="TagC")
         await brokers.send("orders", b"none")
-        noted = Noted()
+        recorder = RecordingHandler()
 
         async with PushConsumer(
             "group",
-            noted,
+            recorder,
             topics={"orders": "TagA || TagC"},
             consume_from=ConsumeFrom.FIRST_OFFSET,
             options=options(cluster),
         ) as push:
-            await until(lambda: sorted(noted.bodies) == [b"a", b"c"])
+            await until(lambda: sorted(recorder.bodies) == [b"a", b"c"])
             await until(lambda: 4 in push.status("orders").values())
 
         assert await brokers.committed("group", "orders") == 4
 
 
-async def test_tags_of_the_same_hash_are_told_apart(cluster: Cluster) -> None:
-    """Brokers know tags by Java's hash only, and `Aa` has the same as `BB`."""
+async def test_tags_with_equal_hashes_are_distinguished(cluster: Cluster) -> None:
+    """Brokers compare only Java's hash of a tag, and `Aa` has the same hash as `BB`."""
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"wrong", tag="BB")
         await brokers.send("orders", b"right", tag="Aa")
-        noted = Noted()
+        recorder = RecordingHandler()
         async with PushConsumer(
             "group",
-            noted,
+            recorder,
             topics={"orders": "Aa"},
             consume_from=ConsumeFrom.FIRST_OFFSET,
             options=options(cluster),
         ):
-            await until(lambda: noted.bodies)
+            await until(lambda: recorder.bodies)
 
-        assert noted.bodies == [b"right"]
+        assert recorder.bodies == [b"right"]
         assert await brokers.committed("group", "orders") == 2
 
 
-async def test_an_expression_selects_by_properties(tmp_path: Path) -> None:
+async def test_an_sql92_expression_filters_by_properties(tmp_path: Path) -> None:
     async with Cluster(tmp_path, settings={"enablePropertyFilter": "true"}) as cluster, sender(cluster) as brokers:
         await brokers.send("orders", b"cheap", given={"price": "5"})
         await brokers.send("orders", b"dear", given={"price": "50"})
-        noted = Noted()
+        recorder = RecordingHandler()
         async with PushConsumer(
             "group",
-            noted,
+            recorder,
             topics={"orders": Sql92("price > 10")},
             consume_from=ConsumeFrom.FIRST_OFFSET,
             options=options(cluster),
         ):
-            await until(lambda: noted.bodies)
+            await until(lambda: recorder.bodies)
 
-    assert noted.bodies == [b"dear"]
+    assert recorder.bodies == [b"dear"]
 
 
-async def test_a_topic_may_be_wanted_later_and_no_longer(cluster: Cluster) -> None:
+async def test_a_running_consumer_may_subscribe_and_unsubscribe(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"order")
         await brokers.send("returns", b"return")
-        noted = Noted()
-        async with consumer(cluster, noted) as push:
-            await until(lambda: noted.bodies == [b"order"])
+        recorder = RecordingHandler()
+        async with consumer(cluster, recorder) as push:
+            await until(lambda: recorder.bodies == [b"order"])
 
             await push.subscribe("returns")
-            await until(lambda: noted.bodies == [b"order", b"return"])
+            await until(lambda: recorder.bodies == [b"order", b"return"])
 
             await push.unsubscribe("orders")
             assert {queue.topic for queue in push.assigned} == {"returns", "%RETRY%group"}
 
 
-async def test_a_topic_that_comes_to_be_later_is_read_then(cluster: Cluster) -> None:
-    noted = Noted()
-    async with consumer(cluster, noted), sender(cluster) as brokers:
+async def test_a_topic_that_is_created_later_is_consumed(cluster: Cluster) -> None:
+    recorder = RecordingHandler()
+    async with consumer(cluster, recorder), sender(cluster) as brokers:
         await brokers.send("orders", b"first of all")
 
-        await until(lambda: noted.bodies == [b"first of all"])
+        await until(lambda: recorder.bodies == [b"first of all"])
 
 
 # Members of a group
 
 
-async def test_members_share_the_queues_and_the_last_one_has_all(cluster: Cluster) -> None:
+async def test_members_share_the_queues_and_the_remaining_one_gets_all(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         for queue_id in range(4):
             await brokers.send("orders", b"%d" % queue_id, queue_id=queue_id)
-        noted = Noted()
+        recorder = RecordingHandler()
 
         def queues(push: PushConsumer) -> set[int]:
             return {queue.queue_id for queue in push.assigned if queue.topic == "orders"}
 
-        async with consumer(cluster, noted) as first:
+        async with consumer(cluster, recorder) as first:
             await until(lambda: queues(first) == {0, 1, 2, 3})
-            async with consumer(cluster, noted) as second:
+            async with consumer(cluster, recorder) as second:
                 await until(lambda: len(queues(first)) == 2 and len(queues(second)) == 2)
                 assert queues(first) | queues(second) == {0, 1, 2, 3}
             await until(lambda: queues(first) == {0, 1, 2, 3})
 
-            await until(lambda: set(noted.bodies) == {b"0", b"1", b"2", b"3"})
+            await until(lambda: set(recorder.bodies) == {b"0", b"1", b"2", b"3"})
 
 
-async def test_in_a_group_that_broadcasts_each_reads_all_and_finds_its_place_again(
+async def test_broadcasting_consumers_read_all_and_continue_at_their_local_offset(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     def broadcasting(handler: Handler, name: str) -> PushConsumer:
@@ -353,35 +351,35 @@ async def test_in_a_group_that_broadcasts_each_reads_all_and_finds_its_place_aga
 
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(3))
-        one, other = Noted(), Noted()
+        one, other = RecordingHandler(), RecordingHandler()
         async with broadcasting(one, "one"), broadcasting(other, "other"):
             await until(lambda: len(one.messages) == len(other.messages) == 3)
         assert (tmp_path / "offsets" / "127.0.0.1@one" / "group" / "offsets.json").exists()
         assert await brokers.committed("group", "orders") is None
 
         await brokers.send("orders", b"new")
-        async with broadcasting((again := Noted()), "one"):
+        async with broadcasting((again := RecordingHandler()), "one"):
             await until(lambda: again.bodies == [b"new"])
 
 
-async def test_what_fails_where_all_read_all_does_not_come_again(
+async def test_broadcasting_consumers_do_not_retry(
     cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"bad", b"good")
-        noted = Noted(Consumed.LATER)
+        recorder = RecordingHandler(Consumed.LATER)
         async with consumer(
-            cluster, noted, message_model=MessageModel.BROADCASTING, local_offset_store_dir=tmp_path / "offsets"
+            cluster, recorder, message_model=MessageModel.BROADCASTING, local_offset_store_dir=tmp_path / "offsets"
         ) as push:
             await until(lambda: 2 in push.status("orders").values())
 
-    assert "does not come again" in caplog.text
+    assert "broadcasting consumers do not retry" in caplog.text
 
 
 # Flow
 
 
-async def test_no_more_is_read_than_may_be_in_hand(cluster: Cluster) -> None:
+async def test_pulling_stops_at_the_threshold_of_unconsumed_messages(cluster: Cluster) -> None:
     go_on = asyncio.Event()
 
     async def handle(messages: list[Received]) -> None:
@@ -410,7 +408,7 @@ async def test_no_more_is_read_than_may_be_in_hand(cluster: Cluster) -> None:
     ],
     ids=lambda bound: next(iter(bound)),
 )
-async def test_reading_stops_at_each_of_the_bounds(cluster: Cluster, bound: PushKeywords) -> None:
+async def test_each_threshold_stops_pulling(cluster: Cluster, bound: PushKeywords) -> None:
     go_on = asyncio.Event()
 
     async def handle(messages: list[Received]) -> None:
@@ -427,28 +425,28 @@ async def test_reading_stops_at_each_of_the_bounds(cluster: Cluster, bound: Push
             await until(lambda: push.statistics.of("orders").consumed == 50)
 
 
-async def test_a_suspended_consumer_reads_nothing(cluster: Cluster) -> None:
+async def test_a_suspended_consumer_does_not_pull(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"first")
-        noted = Noted()
-        async with consumer(cluster, noted) as push:
-            await until(lambda: noted.bodies == [b"first"])
+        recorder = RecordingHandler()
+        async with consumer(cluster, recorder) as push:
+            await until(lambda: recorder.bodies == [b"first"])
             push.suspend()
-            # The pull that is under way may still bring something.
+            # The pull in flight may still return a message.
             await brokers.send("orders", b"second")
-            await until(lambda: len(noted.bodies) == 2)
+            await until(lambda: len(recorder.bodies) == 2)
             await brokers.send("orders", b"third")
             await settled(push)
-            assert len(noted.bodies) == 2
+            assert len(recorder.bodies) == 2
 
             push.resume()
-            await until(lambda: noted.bodies[-1] == b"third")
+            await until(lambda: recorder.bodies[-1] == b"third")
 
 
 # Its life
 
 
-async def test_closing_finishes_and_commits_what_is_in_hand(cluster: Cluster) -> None:
+async def test_close_finishes_and_commits_running_messages(cluster: Cluster) -> None:
     handled: list[bytes] = []
     begun = asyncio.Event()
 
@@ -466,7 +464,7 @@ async def test_closing_finishes_and_commits_what_is_in_hand(cluster: Cluster) ->
         assert await brokers.committed("group", "orders") == 30
 
 
-async def test_closing_does_not_wait_for_ever_and_commits_only_what_is_done(
+async def test_close_stops_waiting_and_commits_only_consumed_messages(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     done = 0
@@ -483,11 +481,11 @@ async def test_closing_does_not_wait_for_ever_and_commits_only_what_is_done(
             await until(lambda: done == 4)
 
         assert await brokers.committed("group", "orders") == 2
-    assert "closed with 1 messages in hand" in caplog.text
+    assert "closed with 1 unconsumed messages" in caplog.text
 
 
-async def test_a_consumer_starts_once_and_closes_as_often_as_one_likes(cluster: Cluster) -> None:
-    push = consumer(cluster, Noted())
+async def test_a_consumer_starts_once_and_closing_twice_does_nothing(cluster: Cluster) -> None:
+    push = consumer(cluster, RecordingHandler())
     await push.start()
 
     with pytest.raises(WrongState, match="has been started"):
@@ -499,56 +497,56 @@ async def test_a_consumer_starts_once_and_closes_as_often_as_one_likes(cluster: 
         await push.start()
 
 
-async def test_one_client_id_has_one_consumer_of_a_group(cluster: Cluster) -> None:
+async def test_a_second_consumer_of_a_group_needs_another_client_id(cluster: Cluster) -> None:
     shared = options(cluster)
-    async with PushConsumer("group", Noted(), topics="orders", options=shared):
+    async with PushConsumer("group", RecordingHandler(), topics="orders", options=shared):
         with pytest.raises(GroupTaken):
-            await PushConsumer("group", Noted(), topics="orders", options=shared).start()
+            await PushConsumer("group", RecordingHandler(), topics="orders", options=shared).start()
 
-        async with PushConsumer("other", Noted(), topics="orders", options=shared):
+        async with PushConsumer("other", RecordingHandler(), topics="orders", options=shared):
             pass
 
 
-async def test_without_a_name_server_it_does_not_start() -> None:
-    push = PushConsumer("group", Noted(), topics="orders", namesrv_addr="127.0.0.1:1")
+async def test_start_fails_without_a_name_server() -> None:
+    push = PushConsumer("group", RecordingHandler(), topics="orders", namesrv_addr="127.0.0.1:1")
 
     with pytest.raises(RemotingError):
         await push.start()
 
 
-def test_what_cannot_be_is_refused_before_anything_is_started() -> None:
+def test_invalid_arguments_are_refused_by_the_constructor() -> None:
     shared = Options(namesrv_addr="127.0.0.1:9876")
 
-    with pytest.raises(ConfigurationError, match="no name"):
-        PushConsumer("no name at all", Noted(), topics="orders", options=shared)
-    with pytest.raises(ConfigurationError, match="everybody's"):
-        PushConsumer("DEFAULT_CONSUMER", Noted(), topics="orders", options=shared)
-    with pytest.raises(ConfigurationError, match="consume_thread_max is 0"):
-        PushConsumer("group", Noted(), topics="orders", options=shared, consume_thread_max=0)
+    with pytest.raises(ConfigurationError, match="not a valid name"):
+        PushConsumer("no name at all", RecordingHandler(), topics="orders", options=shared)
+    with pytest.raises(ConfigurationError, match="Java's default"):
+        PushConsumer("DEFAULT_CONSUMER", RecordingHandler(), topics="orders", options=shared)
+    with pytest.raises(ConfigurationError, match="consume_thread_max=0"):
+        PushConsumer("group", RecordingHandler(), topics="orders", options=shared, consume_thread_max=0)
     with pytest.raises(ConfigurationError, match="SQL92"):
-        PushConsumer("group", Noted(), topics={"orders": Sql92("price >")}, options=shared)
+        PushConsumer("group", RecordingHandler(), topics={"orders": Sql92("price >")}, options=shared)
 
 
-async def test_a_namespace_is_around_topics_and_groups_and_not_to_be_seen(cluster: Cluster) -> None:
+async def test_the_namespace_is_added_for_brokers_and_hidden_from_handlers(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("tenant%orders", b"body")
-        noted = Noted(Consumed.later(delay_level=1))
-        async with consumer(cluster, noted, namespace="tenant"):
-            await until(lambda: len(noted.messages) == 2)
+        recorder = RecordingHandler(Consumed.later(delay_level=1))
+        async with consumer(cluster, recorder, namespace="tenant"):
+            await until(lambda: len(recorder.messages) == 2)
 
-        assert [message.topic for message in noted.messages] == ["orders", "orders"]
+        assert [message.topic for message in recorder.messages] == ["orders", "orders"]
         assert await brokers.committed("tenant%group", "tenant%orders") == 1
 
 
-async def test_a_timestamp_may_say_where_to_begin(cluster: Cluster) -> None:
+async def test_consume_from_timestamp_begins_at_that_time(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", *numbered(3))
-        # Brokers answer 0 for groups they do not know on young topics, so one that the group has left is needed.
-        noted = Noted()
+        # On a young topic brokers return offset 0 for an unknown group, whatever `consume_from` is.
+        recorder = RecordingHandler()
         async with consumer(
             cluster,
-            noted,
+            recorder,
             consume_from=ConsumeFrom.TIMESTAMP,
             consume_timestamp=datetime.now(UTC) - timedelta(hours=1),
         ):
-            await until(lambda: len(noted.messages) == 3)
+            await until(lambda: len(recorder.messages) == 3)

@@ -1,17 +1,17 @@
-"""What can be set."""
+"""Settings of consumers."""
 
 import dataclasses
 
 import pytest
 
 from kerolox.client.consumer.settings import (
-    Membership,
-    MembershipKeywords,
+    MemberKeywords,
+    MemberSettings,
     PullKeywords,
     PullSettings,
     PushKeywords,
     PushSettings,
-    parted,
+    split_keywords,
 )
 from kerolox.client.options import Shared
 from kerolox.errors import ConfigurationError
@@ -19,16 +19,16 @@ from kerolox.errors import ConfigurationError
 
 @pytest.mark.parametrize(
     ("kind", "keywords"),
-    [(Membership, MembershipKeywords), (PushSettings, PushKeywords), (PullSettings, PullKeywords)],
+    [(MemberSettings, MemberKeywords), (PushSettings, PushKeywords), (PullSettings, PullKeywords)],
 )
-def test_each_setting_is_a_keyword_and_the_reverse(kind: type[Membership], keywords: type) -> None:
+def test_settings_and_keywords_have_the_same_names(kind: type[MemberSettings], keywords: type) -> None:
     named = set(keywords.__annotations__) - set(Shared.__annotations__)
 
     assert named == {field.name for field in dataclasses.fields(kind)}
 
 
-def test_keywords_are_parted_into_what_all_clients_share_and_what_is_the_consumers() -> None:
-    options, settings = parted(
+def test_keywords_are_split_into_options_and_settings() -> None:
+    options, settings = split_keywords(
         PushSettings, None, {"namesrv_addr": "127.0.0.1:9876", "is_orderly": True, "pull_batch_size": 7}
     )
 
@@ -46,6 +46,6 @@ def test_defaults_are_javas() -> None:
 
 
 @pytest.mark.parametrize("name", ["pull_batch_size", "pull_threshold_for_queue", "max_poll_records"])
-def test_nothing_at_all_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"{name} is 0"):
-        parted(PullSettings, None, {"namesrv_addr": "127.0.0.1:9876", name: 0})
+def test_a_setting_of_zero_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name}=0"):
+        split_keywords(PullSettings, None, {"namesrv_addr": "127.0.0.1:9876", name: 0})

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from kerolox.client.consumer.positions import ConsumeFrom
-from kerolox.client.consumer.receipts import Receipt
+from kerolox.client.consumer.fetch.receipt_handle import ReceiptHandle
+from kerolox.client.consumer.group.consume_from import ConsumeFrom
 from kerolox.client.consumer.simple import SimpleConsumer
 from kerolox.client.errors import ClientError, NoRoute, WrongState
 from kerolox.errors import AnswerError, ConfigurationError
 from kerolox.testing import Cluster
 from tests.client.consumer.consumers import numbered, sender
-from tests.client.consumer.poppers import consumer, some
+from tests.client.consumer.poppers import consumer, receive_some
 from tests.client.sessions import options
 
 
@@ -27,31 +27,31 @@ async def test_messages_are_received_and_acknowledged(cluster: Cluster) -> None:
         assert await simple.receive(wait_seconds=0) == []
 
 
-async def test_what_is_not_acknowledged_comes_again_and_is_counted(cluster: Cluster) -> None:
+async def test_an_unacknowledged_message_is_redelivered_and_counted(cluster: Cluster) -> None:
     async with sender(cluster) as brokers, consumer(cluster) as simple:
         await brokers.send("orders", b"lost", b"done")
-        first = await some(simple, invisible_seconds=1)
+        first = await receive_some(simple, invisible_seconds=1)
         await simple.ack(*[message for message in first if message.body == b"done"])
 
-        (again,) = await some(simple)
+        (again,) = await receive_some(simple)
 
         assert (again.body, again.topic, again.reconsume_times) == (b"lost", "orders", 1)
         assert again.message_id == first[0].message_id
         await simple.ack(again)
 
 
-async def test_a_message_may_be_put_back_sooner(cluster: Cluster) -> None:
+async def test_change_invisible_makes_a_message_visible_sooner(cluster: Cluster) -> None:
     async with sender(cluster) as brokers, consumer(cluster) as simple:
         await brokers.send("orders", b"body")
         (message,) = await simple.receive(invisible_seconds=300)
 
         await simple.change_invisible(message, 1)
 
-        (again,) = await some(simple)
+        (again,) = await receive_some(simple)
         await simple.ack(again)
 
 
-async def test_a_message_stays_invisible_as_long_as_it_is_worked_on(cluster: Cluster) -> None:
+async def test_renewing_keeps_a_message_invisible(cluster: Cluster) -> None:
     async with sender(cluster) as brokers, consumer(cluster) as simple:
         await brokers.send("orders", b"body")
         (message,) = await simple.receive(invisible_seconds=0.4)
@@ -65,10 +65,10 @@ async def test_a_message_stays_invisible_as_long_as_it_is_worked_on(cluster: Clu
                     await asyncio.sleep(0.01)
 
         await simple.ack(message)
-        assert Receipt.parse(message.receipt).pop_millis > Receipt.parse(first).pop_millis
+        assert ReceiptHandle.parse(message.receipt).pop_millis > ReceiptHandle.parse(first).pop_millis
 
 
-async def test_topics_may_be_wanted_later_and_no_longer(cluster: Cluster) -> None:
+async def test_a_simple_consumer_may_subscribe_and_unsubscribe(cluster: Cluster) -> None:
     async with sender(cluster) as brokers:
         await brokers.send("orders", b"order")
         await brokers.send("returns", b"return")
@@ -76,25 +76,25 @@ async def test_topics_may_be_wanted_later_and_no_longer(cluster: Cluster) -> Non
             await simple.ack(*await simple.receive())
 
             await simple.subscribe("returns")
-            (message,) = await some(simple)
+            (message,) = await receive_some(simple)
             assert message.body == b"return"
 
             await simple.unsubscribe("returns")
             assert await simple.receive(wait_seconds=0) == []
 
 
-async def test_a_namespace_is_not_to_be_seen(cluster: Cluster) -> None:
+async def test_the_namespace_is_hidden_from_the_application(cluster: Cluster) -> None:
     async with sender(cluster) as brokers, consumer(cluster, namespace="tenant") as simple:
         await brokers.send("tenant%orders", b"body")
 
-        (message,) = await some(simple)
+        (message,) = await receive_some(simple)
         await simple.ack(message)
 
         assert message.topic == "orders"
 
 
-async def test_what_makes_no_sense_is_refused(cluster: Cluster) -> None:
-    with pytest.raises(ConfigurationError, match="not at a time"):
+async def test_invalid_use_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(ConfigurationError, match="not at a timestamp"):
         SimpleConsumer("group", topics="orders", consume_from=ConsumeFrom.TIMESTAMP, options=options(cluster))
     simple = consumer(cluster)
     with pytest.raises(WrongState):
@@ -106,14 +106,14 @@ async def test_what_makes_no_sense_is_refused(cluster: Cluster) -> None:
         await simple.receive()
 
 
-async def test_a_receipt_of_nothing_is_refused(cluster: Cluster) -> None:
+async def test_acknowledging_a_message_without_a_receipt_handle_is_refused(cluster: Cluster) -> None:
     async with sender(cluster) as brokers, consumer(cluster) as simple:
         await brokers.send("orders", b"body")
-        (message,) = await some(simple)
+        (message,) = await receive_some(simple)
         receipt = message.receipt
 
         message.receipt = None
-        with pytest.raises(ClientError, match="no receipt"):
+        with pytest.raises(ClientError, match="not a receipt handle"):
             await simple.ack(message)
         message.receipt = str(receipt)[:-1] + "999"
         with pytest.raises(AnswerError):

@@ -1,10 +1,10 @@
-"""How fast a consumer is."""
+"""Statistics of a consumer."""
 
 from kerolox.client.consumer.statistics import SAMPLE_SECONDS, ConsumeStatistics
 from kerolox.runtime.clock import ManualClock
 
 
-async def test_rates_are_of_the_last_minute_and_failures_of_the_last_hour() -> None:
+async def test_rates_cover_the_last_minute_and_failures_the_last_hour() -> None:
     clock = ManualClock()
     statistics = ConsumeStatistics(clock)
     counts = statistics.of("orders")
@@ -27,7 +27,7 @@ async def test_rates_are_of_the_last_minute_and_failures_of_the_last_hour() -> N
     assert round(status.consume_rt) == 10
 
 
-def test_of_a_topic_of_which_nothing_came_nothing_is_said() -> None:
+def test_status_is_empty_before_the_first_count() -> None:
     statistics = ConsumeStatistics(ManualClock())
     statistics.of("orders")
 

@@ -1,4 +1,4 @@
-"""What brokers have of what was sent, and a broker that can be stopped."""
+"""Producers for tests, and the messages that brokers have stored."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,17 +7,17 @@ from typing import Protocol
 from kerolox.broker import Broker
 from kerolox.client.producer.producer import Producer
 from kerolox.message.message import Message as Record
-from kerolox.message.record import decode_all
+from kerolox.message.records.record import decode_all
 from kerolox.testing import Cluster
 
 
-class Served(Protocol):
+class HasNameServer(Protocol):
     @property
     def namesrv_addr(self) -> str: ...
 
 
 def stored(broker: Broker, topic: str) -> list[Record]:
-    """Returns all that a broker has of a topic, queue by queue."""
+    """Return all messages of a topic on a broker, queue by queue."""
     found: list[Record] = []
     config = broker.topics.get(topic)
     for queue_id in range(config.write_queue_nums if config is not None else 0):
@@ -35,7 +35,7 @@ def stored_bodies(cluster: Cluster, topic: str) -> list[bytes]:
 
 
 @asynccontextmanager
-async def producing(cluster: Served, group: str = "shop", **keywords: object) -> AsyncIterator[Producer]:
+async def producing(cluster: HasNameServer, group: str = "shop", **keywords: object) -> AsyncIterator[Producer]:
     given = {"namesrv_addr": cluster.namesrv_addr, "client_ip": "127.0.0.1", **keywords}
     async with Producer(group, **given) as producer:  # type: ignore[arg-type]
         yield producer

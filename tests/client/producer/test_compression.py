@@ -1,6 +1,6 @@
 import pytest
 
-from kerolox.client.producer.compression import compressed
+from kerolox.client.producer.compression import compress_body
 from kerolox.client.producer.settings import ProducerSettings
 from kerolox.message import sysflag
 from kerolox.message.compression import decompress
@@ -9,10 +9,10 @@ from kerolox.message.sysflag import CompressionType
 
 @pytest.mark.parametrize("kind", list(CompressionType))
 @pytest.mark.parametrize("size", [10, 5000, 200_000])
-async def test_bodies_are_restored_by_what_the_flag_says(kind: CompressionType, size: int) -> None:
+async def test_compressed_bodies_are_restored_by_their_sys_flag(kind: CompressionType, size: int) -> None:
     body = bytes(size)
 
-    smaller, flag = await compressed(body, ProducerSettings(compress_type=kind))
+    compressed, flag = await compress_body(body, ProducerSettings(compress_type=kind))
 
     assert sysflag.compression_type(flag) is kind
-    assert decompress(smaller, flag, size) == body
+    assert decompress(compressed, flag, size) == body

@@ -2,70 +2,70 @@ import asyncio
 
 import pytest
 
-from kerolox.client.producer.in_flight import InFlight
+from kerolox.client.producer.in_flight import InFlightLimit
 
 
-async def test_places_are_given_in_the_order_of_coming() -> None:
-    places = InFlight(1)
+async def test_slots_are_given_first_come_first_served() -> None:
+    limit = InFlightLimit(1)
     order: list[int] = []
 
     async def take(number: int) -> None:
-        if places.is_full:
-            await places.wait()
+        if limit.is_full:
+            await limit.wait_and_enter()
         else:
-            places.enter()
+            limit.enter()
         order.append(number)
         await asyncio.sleep(0)
-        places.leave()
+        limit.leave()
 
     await asyncio.gather(*map(take, range(5)))
 
     assert order == [0, 1, 2, 3, 4]
-    assert places.count == 0
+    assert limit.count == 0
 
 
-async def test_who_stops_waiting_leaves_no_place_taken() -> None:
-    places = InFlight(1)
-    places.enter()
-    leaving, staying = asyncio.create_task(places.wait()), asyncio.create_task(places.wait())
+async def test_cancelling_a_waiter_takes_no_slot() -> None:
+    limit = InFlightLimit(1)
+    limit.enter()
+    leaving, staying = asyncio.create_task(limit.wait_and_enter()), asyncio.create_task(limit.wait_and_enter())
     await asyncio.sleep(0)
 
     leaving.cancel()
-    places.leave()
+    limit.leave()
     await staying
-    places.leave()
+    limit.leave()
 
-    assert places.count == 0
+    assert limit.count == 0
     with pytest.raises(asyncio.CancelledError):
         await leaving
 
 
-async def test_who_is_cancelled_just_as_it_gets_its_place_hands_it_on() -> None:
-    places = InFlight(1)
-    places.enter()
-    leaving, staying = asyncio.create_task(places.wait()), asyncio.create_task(places.wait())
+async def test_a_waiter_cancelled_as_it_gets_its_slot_hands_it_on() -> None:
+    limit = InFlightLimit(1)
+    limit.enter()
+    leaving, staying = asyncio.create_task(limit.wait_and_enter()), asyncio.create_task(limit.wait_and_enter())
     await asyncio.sleep(0)
 
-    places.leave()
+    limit.leave()
     leaving.cancel()
 
     await staying
-    places.leave()
-    assert places.count == 0
+    limit.leave()
+    assert limit.count == 0
     with pytest.raises(asyncio.CancelledError):
         await leaving
 
 
-async def test_emptiness_is_waited_for() -> None:
-    places = InFlight(2)
-    await places.empty()
-    places.enter()
-    places.enter()
-    waiting = [asyncio.create_task(places.empty()) for _ in range(2)]
-    places.leave()
+async def test_wait_empty_returns_when_nothing_is_in_flight() -> None:
+    limit = InFlightLimit(2)
+    await limit.wait_empty()
+    limit.enter()
+    limit.enter()
+    waiting = [asyncio.create_task(limit.wait_empty()) for _ in range(2)]
+    limit.leave()
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
 
-    places.leave()
+    limit.leave()
 
     await asyncio.gather(*waiting)

@@ -11,18 +11,18 @@ from kerolox.client.messages import Message, SendResult, SendStatus
 from kerolox.client.options import Options
 from kerolox.client.producer.producer import Producer
 from kerolox.errors import ConfigurationError, KeroloxError, NoPermission, TopicNotFound
-from kerolox.message import names, sysflag
+from kerolox.message import property_names, sysflag
 from kerolox.message.compression import decompress
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.sysflag import CompressionType
 from kerolox.testing import Cluster
 from kerolox.wire.bodies.queues import MessageQueue
-from tests.client.brokers import Stage
+from tests.client.brokers import ScriptedCluster
 from tests.client.producer.producing import producing, stored, stored_bodies
 from tests.client.sessions import until
 
 
-async def test_a_message_is_stored_with_all_that_was_given(cluster: Cluster) -> None:
+async def test_a_message_is_stored_with_all_its_fields(cluster: Cluster) -> None:
     message = Message("orders", b"body", tag="paid", keys=("k1", "k2"), properties={"color": "red"}, flag=7)
 
     async with producing(cluster) as producer:
@@ -41,7 +41,7 @@ async def test_a_message_is_stored_with_all_that_was_given(cluster: Cluster) -> 
     )  # fmt: skip
 
 
-async def test_a_topic_that_nobody_knows_is_made_by_its_first_message(cluster: Cluster) -> None:
+async def test_the_first_message_creates_an_unknown_topic(cluster: Cluster) -> None:
     async with producing(cluster, default_topic_queue_nums=2) as producer:
         assert len(await producer.queues("fresh")) == 2
         await producer.send(Message("fresh", b"first"))
@@ -51,22 +51,24 @@ async def test_a_topic_that_nobody_knows_is_made_by_its_first_message(cluster: C
     assert made.write_queue_nums == 2
 
 
-async def test_a_topic_that_may_not_be_made_is_not_found(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_an_unknown_topic_raises_topic_not_found_without_auto_creation(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     settings = {"autoCreateTopicEnable": "false"}
     async with Cluster(tmp_path_factory.mktemp("c"), settings=settings) as cluster, producing(cluster) as producer:
         with pytest.raises(TopicNotFound, match="'nowhere' does not exist"):
             await producer.send(Message("nowhere", b"body"))
 
 
-async def test_messages_go_to_all_queues_in_turn(cluster: Cluster) -> None:
+async def test_messages_go_round_robin_to_all_queues(cluster: Cluster) -> None:
     async with producing(cluster) as producer:
         results = [await producer.send(Message("orders", b"body")) for _ in range(8)]
 
     assert sorted(result.queue.queue_id for result in results) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-async def test_hundreds_of_tasks_send_at_once(two_brokers: Cluster) -> None:
-    # A disk that others keep busy may take seconds.
+async def test_hundreds_of_tasks_send_concurrently(two_brokers: Cluster) -> None:
+    # A busy disk may take seconds.
     async with producing(two_brokers, send_timeout_seconds=60) as producer:
         bodies = [b"%04d" % number for number in range(500)]
         results = await asyncio.gather(*(producer.send(Message("orders", body)) for body in bodies))
@@ -75,9 +77,12 @@ async def test_hundreds_of_tasks_send_at_once(two_brokers: Cluster) -> None:
     assert stored_bodies(two_brokers, "orders") == bodies
 
 
-async def test_more_sends_than_may_be_under_way_wait_their_turn(stage: Stage) -> None:
-    """Thousands that are begun at once do not run out of time while they wait for each other."""
-    async with stage.broker("a") as a, producing(stage, sends_in_flight_max=10, send_timeout_seconds=60) as producer:
+async def test_sends_beyond_the_in_flight_limit_wait(scripted: ScriptedCluster) -> None:
+    """Thousands of concurrent sends do not time out while they wait for each other."""
+    async with (
+        scripted.broker("a") as a,
+        producing(scripted, sends_in_flight_max=10, send_timeout_seconds=60) as producer,
+    ):
         a.is_silent = True
         sending = [asyncio.create_task(producer.send(Message("orders", b"body"))) for _ in range(100)]
         await until(lambda: len(a.sent) == 10)
@@ -90,7 +95,7 @@ async def test_more_sends_than_may_be_under_way_wait_their_turn(stage: Stage) ->
         await asyncio.gather(*sending, return_exceptions=True)
 
 
-async def test_oneway_without_end_lets_others_have_their_turn(cluster: Cluster) -> None:
+async def test_a_loop_of_oneway_sends_yields_to_other_tasks(cluster: Cluster) -> None:
     turns = 0
 
     async def count_turns() -> None:
@@ -110,7 +115,7 @@ async def test_oneway_without_end_lets_others_have_their_turn(cluster: Cluster) 
     assert turns > 10
 
 
-async def test_what_has_the_same_order_goes_to_the_same_queue(cluster: Cluster) -> None:
+async def test_messages_with_one_order_by_go_to_one_queue(cluster: Cluster) -> None:
     async with producing(cluster) as producer:
         results = [await producer.send(Message("orders", b"%d" % number), order_by="order-17") for number in range(5)]
 
@@ -118,7 +123,7 @@ async def test_what_has_the_same_order_goes_to_the_same_queue(cluster: Cluster) 
     assert [result.queue_offset for result in results] == [0, 1, 2, 3, 4]
 
 
-async def test_a_selector_chooses_by_the_message(cluster: Cluster) -> None:
+async def test_a_selector_picks_the_queue_by_the_message(cluster: Cluster) -> None:
     async with producing(cluster) as producer:
         result = await producer.send(Message("orders", b"3"), selector=lambda queues, it: queues[int(it.body)])
 
@@ -130,7 +135,7 @@ async def test_a_queue_may_be_given(cluster: Cluster) -> None:
         queue = (await producer.queues("orders"))[2]
         assert (await producer.send(Message("orders", b"body"), queue=queue)).queue == queue
 
-        with pytest.raises(MessageIllegal, match="for a queue of 'orders'"):
+        with pytest.raises(MessageIllegal, match="to a queue of topic 'orders'"):
             await producer.send(Message("others", b"body"), queue=queue)
         with pytest.raises(MessageIllegal, match="at most one"):
             await producer.send(Message("orders", b"body"), queue=queue, order_by=1)
@@ -144,7 +149,7 @@ async def test_oneway_messages_arrive(cluster: Cluster) -> None:
         await until(lambda: len(stored_bodies(cluster, "orders")) == 3)
 
 
-async def test_a_list_goes_as_one_batch_to_one_queue(cluster: Cluster) -> None:
+async def test_a_list_is_sent_as_one_batch_to_one_queue(cluster: Cluster) -> None:
     messages = [Message("orders", b"%d" % number, keys=(f"k{number}",)) for number in range(3)]
 
     async with producing(cluster) as producer:
@@ -172,20 +177,20 @@ async def test_large_bodies_are_compressed(cluster: Cluster, kind: CompressionTy
     assert decompress(record.body, record.sys_flag, size) == body
 
 
-async def test_smaller_bodies_are_left_alone(cluster: Cluster) -> None:
+async def test_small_bodies_are_not_compressed(cluster: Cluster) -> None:
     async with producing(cluster) as producer:
         await producer.send(Message("orders", b"a" * 4095))
 
     assert stored_bodies(cluster, "orders") == [b"a" * 4095]
 
 
-async def test_a_delayed_message_is_kept_back(cluster: Cluster) -> None:
+async def test_a_delayed_message_goes_to_the_schedule_topic(cluster: Cluster) -> None:
     async with producing(cluster) as producer:
         await producer.send(Message("orders", b"later", delay_level=3))
 
     assert stored_bodies(cluster, "orders") == []
     (record,) = stored(cluster.brokers[0], "SCHEDULE_TOPIC_XXXX")
-    assert record.get(names.REAL_TOPIC) == "orders"
+    assert record.get(property_names.REAL_TOPIC) == "orders"
 
 
 @pytest.fixture
@@ -195,7 +200,7 @@ async def recalling(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
         yield cluster
 
 
-async def test_a_timed_message_can_be_taken_back(recalling: Cluster) -> None:
+async def test_a_timed_message_can_be_recalled(recalling: Cluster) -> None:
     async with producing(recalling) as producer:
         await producer.send(Message("orders", b"now"))
         in_an_hour = datetime.now(UTC) + timedelta(hours=1)
@@ -211,7 +216,7 @@ async def test_a_timed_message_can_be_taken_back(recalling: Cluster) -> None:
     assert stored_bodies(recalling, "orders") == [b"now"]
 
 
-async def test_what_brokers_refuse_to_take_back_is_an_error(cluster: Cluster) -> None:
+async def test_a_refused_recall_raises(cluster: Cluster) -> None:
     async with producing(cluster) as producer:
         await producer.send(Message("orders", b"now"))
         result = await producer.send(Message("orders", b"later", delay_seconds=3600))
@@ -221,13 +226,13 @@ async def test_what_brokers_refuse_to_take_back_is_an_error(cluster: Cluster) ->
             await producer.recall("orders", result.recall_handle)
 
 
-async def test_a_namespace_is_seen_by_brokers_and_not_by_users(cluster: Cluster) -> None:
+async def test_brokers_see_the_namespace_and_users_do_not(cluster: Cluster) -> None:
     async with producing(cluster, namespace="ns") as producer:
         result = await producer.send(Message("orders", b"body"))
         await until(lambda: set(cluster.brokers[0].clients.producers) == {"ns%shop"})
 
     (record,) = stored(cluster.brokers[0], "ns%orders")
-    assert record.get(names.INSTANCE_ID) == "ns"
+    assert record.get(property_names.INSTANCE_ID) == "ns"
     assert result.queue.topic == "orders"
 
 
@@ -244,11 +249,11 @@ async def test_a_producer_is_used_between_start_and_close(cluster: Cluster) -> N
 
     with pytest.raises(WrongState, match="has been closed"):
         await producer.send(Message("orders", b"body"))
-    with pytest.raises(WrongState, match="make another"):
+    with pytest.raises(WrongState, match="create a new one"):
         await producer.start()
 
 
-async def test_closing_waits_for_what_is_being_sent(cluster: Cluster) -> None:
+async def test_close_waits_for_sends_in_flight(cluster: Cluster) -> None:
     async with producing(cluster, sends_in_flight_max=10) as producer:
         sending = [asyncio.create_task(producer.send(Message("orders", b"body"))) for _ in range(100)]
         await asyncio.sleep(0)
@@ -256,9 +261,9 @@ async def test_closing_waits_for_what_is_being_sent(cluster: Cluster) -> None:
     assert all(result.status is SendStatus.OK for result in await asyncio.gather(*sending))
 
 
-async def test_closing_waits_no_longer_than_a_send_may_take(stage: Stage) -> None:
-    async with stage.broker("a", None) as a:
-        async with producing(stage, send_timeout_seconds=0.2) as producer:
+async def test_close_waits_at_most_the_send_timeout(scripted: ScriptedCluster) -> None:
+    async with scripted.broker("a", None) as a:
+        async with producing(scripted, send_timeout_seconds=0.2) as producer:
             sending = asyncio.create_task(producer.send(Message("orders", b"body"), timeout_seconds=60))
             await until(lambda: a.sent)
 
@@ -276,7 +281,7 @@ async def test_two_producers_of_one_group_need_two_client_ids(cluster: Cluster) 
             pass
 
 
-async def test_brokers_know_their_producers_until_they_leave(cluster: Cluster) -> None:
+async def test_brokers_know_a_producer_until_it_closes(cluster: Cluster) -> None:
     clients = cluster.brokers[0].clients
     async with producing(cluster) as producer:
         await producer.send(Message("orders", b"body"))
@@ -285,21 +290,21 @@ async def test_brokers_know_their_producers_until_they_leave(cluster: Cluster) -
     await until(lambda: not clients.producers)
 
 
-async def test_a_broker_s_refusal_is_named_in_the_error(cluster: Cluster) -> None:
+async def test_the_error_contains_the_reason_of_the_broker(cluster: Cluster) -> None:
     cluster.brokers[0].topics.create("narrow", 1)
     async with producing(cluster) as producer:
-        await until_known(producer, "narrow")
+        await create_topic(producer, "narrow")
         with pytest.raises(SendFailed, match=r"topic 'narrow' failed after 1 attempt .*broker-a") as failed:
             await producer.send(Message("narrow", b"body"), queue=MessageQueue("broker-a", 9, "narrow"))
 
     assert failed.value.__cause__ is failed.value.cause
 
 
-async def until_known(producer: Producer, topic: str) -> SendResult:
-    return await producer.send(Message(topic, b"to make it known"))
+async def create_topic(producer: Producer, topic: str) -> SendResult:
+    return await producer.send(Message(topic, b"creates the topic"))
 
 
-async def test_settings_that_make_no_sense_are_refused() -> None:
+async def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="send_timeout_seconds=0"):
         Producer("shop", namesrv_addr="a:1", send_timeout_seconds=0)
     with pytest.raises(ConfigurationError, match="group"):

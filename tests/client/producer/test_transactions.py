@@ -1,4 +1,4 @@
-"""Messages that are seen only if the transaction they belong to came to a good end."""
+"""Transactional messages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,10 +13,10 @@ from kerolox.client.hooks import EndedTransaction, MessageType, Sending
 from kerolox.client.messages import Message, Received, SendStatus
 from kerolox.client.producer.transactions import Decision, TransactionProducer
 from kerolox.codes import ResponseCode
-from kerolox.message import names
+from kerolox.message import property_names
 from kerolox.message.errors import MessageIllegal
 from kerolox.testing import Cluster
-from tests.client.brokers import TOPIC, Stage
+from tests.client.brokers import TOPIC, ScriptedCluster
 from tests.client.producer.producing import stored, stored_bodies
 from tests.client.sessions import until
 
@@ -26,22 +26,22 @@ def unknown(message: Received) -> Decision:
 
 
 @asynccontextmanager
-async def transacting(
-    cluster: Cluster | Stage, check: Callback[Received, Decision] = unknown, **keywords: object
+async def transaction_producer(
+    cluster: Cluster | ScriptedCluster, check: Callback[Received, Decision] = unknown, **keywords: object
 ) -> AsyncIterator[TransactionProducer]:
     given = {"namesrv_addr": cluster.namesrv_addr, "client_ip": "127.0.0.1", **keywords}
     async with TransactionProducer("payers", check, **given) as producer:  # type: ignore[arg-type]
         yield producer
 
 
-async def test_a_message_is_seen_when_its_transaction_commits(cluster: Cluster) -> None:
+async def test_a_committed_message_is_visible(cluster: Cluster) -> None:
     seen: list[list[bytes]] = []
 
     async def execute(message: Message) -> Decision:
         seen.append(stored_bodies(cluster, "orders"))
         return Decision.COMMIT
 
-    async with transacting(cluster) as producer:
+    async with transaction_producer(cluster) as producer:
         result = await producer.send_in_transaction(Message("orders", b"paid", tag="t"), execute)
         await until(lambda: stored_bodies(cluster, "orders"))
 
@@ -51,8 +51,8 @@ async def test_a_message_is_seen_when_its_transaction_commits(cluster: Cluster) 
     assert (record.body, record.tags, record.message_id) == (b"paid", "t", result.sent.message_id)
 
 
-async def test_a_message_is_never_seen_when_its_transaction_rolls_back(stage: Stage) -> None:
-    async with stage.broker("a") as a, transacting(stage) as producer:
+async def test_a_rolled_back_message_is_never_visible(scripted: ScriptedCluster) -> None:
+    async with scripted.broker("a") as a, transaction_producer(scripted) as producer:
         result = await producer.send_in_transaction(Message(TOPIC, b"not paid"), lambda message: Decision.ROLLBACK)
         await until(lambda: a.ended)
 
@@ -66,11 +66,11 @@ async def test_a_message_is_never_seen_when_its_transaction_rolls_back(stage: St
     assert "TRAN_MSG\x01true\x02PGROUP\x01payers\x02" in (sent.properties or "")
 
 
-async def test_what_the_local_transaction_raises_leaves_the_decision_open(stage: Stage) -> None:
+async def test_an_exception_in_the_local_transaction_sends_unknown(scripted: ScriptedCluster) -> None:
     def fails(message: Message) -> Decision:
         raise ValueError("the database is away")
 
-    async with stage.broker("a") as a, transacting(stage) as producer:
+    async with scripted.broker("a") as a, transaction_producer(scripted) as producer:
         result = await producer.send_in_transaction(Message(TOPIC, b"body"), fails)
         await until(lambda: a.ended)
 
@@ -79,21 +79,21 @@ async def test_what_the_local_transaction_raises_leaves_the_decision_open(stage:
     assert a.ended[0].commit_or_rollback == 0
 
 
-async def test_what_is_no_decision_leaves_it_open(stage: Stage) -> None:
-    async with stage.broker("a"), transacting(stage) as producer:
+async def test_a_result_other_than_a_decision_is_an_error(scripted: ScriptedCluster) -> None:
+    async with scripted.broker("a"), transaction_producer(scripted) as producer:
         result = await producer.send_in_transaction(Message(TOPIC, b"body"), lambda message: True)  # type: ignore[arg-type,return-value]
 
     assert isinstance(result.error, TypeError)
 
 
-async def test_a_half_message_that_is_not_safe_is_taken_back(stage: Stage) -> None:
+async def test_a_half_message_with_a_status_other_than_ok_is_rolled_back(scripted: ScriptedCluster) -> None:
     executed: list[Message] = []
 
     def execute(message: Message) -> Decision:
         executed.append(message)
         return Decision.COMMIT
 
-    async with stage.broker("a", ResponseCode.FLUSH_DISK_TIMEOUT) as a, transacting(stage) as producer:
+    async with scripted.broker("a", ResponseCode.FLUSH_DISK_TIMEOUT) as a, transaction_producer(scripted) as producer:
         result = await producer.send_in_transaction(Message(TOPIC, b"body"), execute)
         await until(lambda: a.ended)
 
@@ -101,50 +101,53 @@ async def test_a_half_message_that_is_not_safe_is_taken_back(stage: Stage) -> No
     assert executed == []
 
 
-async def test_nothing_is_run_when_the_message_could_not_be_sent(stage: Stage) -> None:
+async def test_the_local_transaction_does_not_run_if_the_send_fails(scripted: ScriptedCluster) -> None:
     executed: list[Message] = []
-    async with stage.broker("a", ResponseCode.MESSAGE_ILLEGAL), transacting(stage) as producer:
+    async with scripted.broker("a", ResponseCode.MESSAGE_ILLEGAL), transaction_producer(scripted) as producer:
         with pytest.raises(SendFailed):
             await producer.send_in_transaction(Message(TOPIC, b"body"), executed.append)  # type: ignore[arg-type]
 
     assert executed == []
 
 
-async def test_a_delayed_message_is_no_transaction(stage: Stage) -> None:
-    async with transacting(stage) as producer:
+async def test_a_delayed_message_in_a_transaction_is_refused(scripted: ScriptedCluster) -> None:
+    async with transaction_producer(scripted) as producer:
         with pytest.raises(MessageIllegal, match="delayed"):
             await producer.send_in_transaction(Message(TOPIC, b"body", delay_level=1), lambda message: Decision.COMMIT)
 
 
-async def test_a_broker_that_never_got_the_decision_asks_for_it(tmp_path: Path) -> None:
-    asked: asyncio.Queue[Received] = asyncio.Queue()
+async def test_a_broker_without_the_decision_calls_check(tmp_path: Path) -> None:
+    checked: asyncio.Queue[Received] = asyncio.Queue()
 
     async def check(message: Received) -> Decision:
-        asked.put_nowait(message)
+        checked.put_nowait(message)
         return Decision.COMMIT
 
     settings = {"transactionCheckInterval": "100", "transactionTimeOut": "0"}
-    async with Cluster(tmp_path, settings=settings) as cluster, transacting(cluster, check, namespace="ns") as producer:
+    async with (
+        Cluster(tmp_path, settings=settings) as cluster,
+        transaction_producer(cluster, check, namespace="ns") as producer,
+    ):
         result = await producer.send_in_transaction(
             Message("orders", b"paid", keys=("k",)), lambda message: Decision.UNKNOWN
         )
 
         async with asyncio.timeout(20):
-            message = await asked.get()
+            message = await checked.get()
         await until(lambda: stored(cluster.brokers[0], "ns%orders"))
 
     assert (message.topic, message.body, message.keys) == ("orders", b"paid", ["k"])
-    assert message.properties[names.UNIQ_KEY] == result.sent.message_id
+    assert message.properties[property_names.UNIQ_KEY] == result.sent.message_id
 
 
-async def test_brokers_know_the_group_of_a_producer_before_it_sends_anything_to_them(cluster: Cluster) -> None:
-    async with transacting(cluster) as producer:
+async def test_brokers_know_a_transaction_producer_before_its_first_send(cluster: Cluster) -> None:
+    async with transaction_producer(cluster) as producer:
         await producer.queues("TBW102")
 
         await until(lambda: "payers" in cluster.brokers[0].clients.producers)
 
 
-class Ends:
+class TransactionHook:
     def __init__(self) -> None:
         self.kinds: list[MessageType] = []
         self.ended: list[EndedTransaction] = []
@@ -158,10 +161,10 @@ class Ends:
         self.ended.append(ended)
 
 
-async def test_hooks_are_told_how_transactions_end(stage: Stage) -> None:
-    hook = Ends()
-    async with stage.broker("a") as a, transacting(stage, hooks=[hook], namespace="ns") as producer:
-        await stage.list_broker("a", a.server.address, "ns%orders", "TBW102")
+async def test_hooks_are_called_at_the_end_of_a_transaction(scripted: ScriptedCluster) -> None:
+    hook = TransactionHook()
+    async with scripted.broker("a") as a, transaction_producer(scripted, hooks=[hook], namespace="ns") as producer:
+        await scripted.list_broker("a", a.server.address, "ns%orders", "TBW102")
         message = Message(TOPIC, b"body", tag="t", keys=("k",))
         result = await producer.send_in_transaction(message, lambda message: Decision.COMMIT)
         address = a.server.address

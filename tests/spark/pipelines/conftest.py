@@ -1,4 +1,4 @@
-"""One cluster for all pipelines: each test has topics of its own."""
+"""One cluster for all pipelines; each test has its own topics."""
 
 from collections.abc import Iterator
 from zlib import crc32
@@ -23,7 +23,7 @@ def registered(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def topic(cluster: Brokers, request: pytest.FixtureRequest) -> str:
-    """A topic that is named after the test."""
+    """A topic named after the test."""
     name = f"{request.node.path.stem}-{crc32(request.node.name.encode())}"
     cluster.create(name)
     return name

@@ -1,4 +1,4 @@
-"""Topics as Parquet: each message once, whatever is cut short, and small files put together."""
+"""Topics are archived as Parquet: each message once, even after interruptions, and small files merged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bodies(spark: SparkSession, path: Path) -> list[bytes]:
     return sorted(bytes(row.body) for row in read_archive(spark, str(path)).select("body").collect())
 
 
-def test_a_topic_is_archived_once_goes_on_and_is_compacted(
+def test_a_topic_is_archived_once_in_two_runs_and_compacted(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
 ) -> None:
     first = cluster.send(topic, *[b"%03d" % n for n in range(100)], keys=["k", "1"], tag="paid", properties={"a": "b"})
@@ -44,22 +44,22 @@ def test_a_topic_is_archived_once_goes_on_and_is_compacted(
     assert row.storeTimestamp.date() == row.day
 
 
-def test_a_batch_that_was_cut_short_is_there_once_when_it_is_repeated(
+def test_an_interrupted_batch_is_archived_once_when_repeated(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails after it was written and before that is noted, which is when a crash hurts most."""
+    """The batch fails after it was written and before it is committed, the worst time for a crash."""
     sent = cluster.fill(topic, 60)
     output = tmp_path / "archive"
     options = ArchiveOptions(name_server=cluster.namesrv_addr, output=str(output), topic=(topic,), batch_max=25)
     write = module._write
 
-    def cut_short(*args: object) -> None:
+    def interrupted(*args: object) -> None:
         write(*args)  # type: ignore[arg-type]
         if args[-1] == 1:
-            raise RuntimeError("cut short")
+            raise RuntimeError("interrupted")
 
-    monkeypatch.setattr(module, "_write", cut_short)
-    with pytest.raises(KeroloxError, match="cut short"):
+    monkeypatch.setattr(module, "_write", interrupted)
+    with pytest.raises(KeroloxError, match="interrupted"):
         archive(spark, options)
     monkeypatch.undo()
     cluster.send(topic, b"meanwhile")
@@ -69,7 +69,7 @@ def test_a_batch_that_was_cut_short_is_there_once_when_it_is_repeated(
     assert bodies(spark, output) == sorted([*sent, b"meanwhile"])
 
 
-def test_topics_are_named_once(spark: SparkSession) -> None:
+def test_either_topic_or_pattern_must_be_given(spark: SparkSession) -> None:
     with pytest.raises(KeroloxError, match="topic and pattern are both missing: give one of them"):
         archive(spark, ArchiveOptions(output="nowhere"))
     with pytest.raises(KeroloxError, match="topic and pattern contradict each other"):

@@ -1,4 +1,4 @@
-"""An audit finds what was lost and doubled, and how far groups are."""
+"""An audit counts lost and duplicated messages, and the progress of groups."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kerolox.client.trace import DELAY, TRANSACTION_HALF, EndTransaction, Pub, Record
-from kerolox.spark.given import OptionError
+from kerolox.client.tracing.trace_format import DELAY, TRANSACTION_HALF, EndTransaction, Pub, Record
+from kerolox.spark.option_parser import OptionError
 from kerolox.spark.pipelines.audit import AuditOptions, audit
 from kerolox.wire.bodies.queues import MessageQueue
 from tests.spark.clusters import Brokers
@@ -28,15 +28,15 @@ def rows_of(spark: SparkSession, options: AuditOptions) -> dict[str | None, dict
     return found
 
 
-def test_what_is_lost_doubled_and_waiting_is_found(
+def test_lost_duplicated_and_waiting_messages_are_counted(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
 ) -> None:
-    begun = int(time.time() * 1000)
+    started = int(time.time() * 1000)
     frame = spark.range(10).selectExpr("CAST(id AS STRING) AS body").coalesce(1)
-    writing = frame.write.format("rocketmq").options(nameServer=cluster.namesrv_addr, topic=topic, writeId="same")
+    writer = frame.write.format("rocketmq").options(nameServer=cluster.namesrv_addr, topic=topic, writeId="same")
     for _ in range(2):
-        # All ten have come twice.
-        writing.mode("append").save()
+        # All ten messages are sent twice.
+        writer.mode("append").save()
     stored = spark.read.format("rocketmq").options(nameServer=cluster.namesrv_addr, subscribe=topic).load().collect()
     ids = sorted({row.msgId for row in stored})
     now = int(time.time() * 1000)
@@ -62,7 +62,7 @@ def test_what_is_lost_doubled_and_waiting_is_found(
     late = cluster.send(topic, b"late", queue_id=0)
     options = AuditOptions(
         name_server=cluster.namesrv_addr,
-        since=str(begun),
+        since=str(started),
         topic=(topic,),
         trace_topic=traces,
         output=str(tmp_path / "out"),
@@ -78,7 +78,7 @@ def test_what_is_lost_doubled_and_waiting_is_found(
         "lost": 2,
         "duplicated": 10,
     }
-    # With the last the group has never succeeded; the first it has done twice.
+    # The group never succeeded with the last message, and processed the first one twice.
     assert found[group] == {
         "produced": None,
         "stored": 21,
@@ -89,22 +89,22 @@ def test_what_is_lost_doubled_and_waiting_is_found(
     }
     assert spark.read.parquet(str(tmp_path / "out")).count() == 2
     assert rows_of(
-        spark, AuditOptions(name_server=cluster.namesrv_addr, since="0", until=str(begun), topic=(topic,))
+        spark, AuditOptions(name_server=cluster.namesrv_addr, since="0", until=str(started), topic=(topic,))
     ) == {None: {"produced": None, "stored": 0, "consumed": None, "waiting": None, "lost": None, "duplicated": 0}}
 
 
 def _ends(rows: list[object]) -> dict[tuple[str, int], int]:
     ends: dict[tuple[str, int], int] = {}
     for row in rows:
-        place = row.brokerName, row.queueId  # type: ignore[attr-defined]
-        ends[place] = max(ends.get(place, 0), row.queueOffset + 1)  # type: ignore[attr-defined]
+        queue = row.brokerName, row.queueId  # type: ignore[attr-defined]
+        ends[queue] = max(ends.get(queue, 0), row.queueOffset + 1)  # type: ignore[attr-defined]
     return ends
 
 
-def test_a_batch_of_java_is_as_many_messages_as_it_has(spark: SparkSession, cluster: Brokers, topic: str) -> None:
+def test_a_java_batch_send_counts_as_its_number_of_messages(spark: SparkSession, cluster: Brokers, topic: str) -> None:
     cluster.send(topic, b"a", b"b")
-    reading = {"nameServer": cluster.namesrv_addr, "subscribe": topic}
-    ids = [row.msgId for row in spark.read.format("rocketmq").options(**reading).load().collect()]
+    read_options = {"nameServer": cluster.namesrv_addr, "subscribe": topic}
+    ids = [row.msgId for row in spark.read.format("rocketmq").options(**read_options).load().collect()]
     traces = f"{topic}-traces"
     cluster.create(traces)
     cluster.send(traces, JAVA_BATCH.format(ids=",".join((*ids, "LOST"))).replace("orders", topic).encode())
@@ -115,7 +115,7 @@ def test_a_batch_of_java_is_as_many_messages_as_it_has(spark: SparkSession, clus
     assert (found["produced"], found["stored"], found["lost"]) == (3, 2, 1)
 
 
-def test_a_store_can_be_read_instead_of_asking_its_broker(
+def test_a_store_can_be_read_instead_of_its_broker(
     spark: SparkSession, tmp_path: Path, topic: str, cluster: Brokers
 ) -> None:
     cluster.fill(topic, 50)
@@ -125,9 +125,9 @@ def test_a_store_can_be_read_instead_of_asking_its_broker(
     assert rows_of(spark, options)[None]["stored"] == 50
 
 
-def test_a_store_is_that_of_one_broker(spark: SparkSession, tmp_path: Path) -> None:
+def test_option_store_is_refused_if_there_are_several_brokers(spark: SparkSession, tmp_path: Path) -> None:
     with Brokers(tmp_path, "broker-a", "broker-b") as two:
         two.create("orders")
         options = AuditOptions(name_server=two.namesrv_addr, since="0", topic=("orders",), store=str(tmp_path))
-        with pytest.raises(OptionError, match="store is that of one broker, and there are broker-a, broker-b"):
+        with pytest.raises(OptionError, match="store has the messages of one broker, and there are broker-a, broker-b"):
             audit(spark, options)

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from kerolox.cli.app import main
-from kerolox.spark.pipelines import session
 from kerolox.spark.pipelines.archive import read_archive
+from kerolox.spark.pipelines.engine import session
 from tests.spark.clusters import Brokers
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ READY_MADE = ("aggregate", "archive", "audit", "dead-letters", "replay", "trace"
 
 @pytest.fixture
 def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CliRunner:
-    """Runs commands with a session that is there already, and stays."""
+    """Runs commands with the existing session, which is not stopped."""
 
     @contextmanager
     def shared(*args: Any) -> Iterator[SparkSession]:
@@ -36,7 +36,7 @@ def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     return CliRunner()
 
 
-def test_a_command_does_what_its_function_does_and_prints_what_it_gives(
+def test_a_command_calls_its_function_and_prints_the_result(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path, command: CliRunner
 ) -> None:
     cluster.fill(topic, 30)
@@ -68,42 +68,45 @@ def test_a_table_is_printed_row_by_row(cluster: Brokers, topic: str, command: Cl
     ]
 
 
-# Where something would be written.
+# Never written to.
 OUTPUT = "written"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["archive", "--output", OUTPUT], "topic and pattern are both missing: give one of them"),
         (["dead-letters", "--output", OUTPUT, "--again"], "again has no meaning without resend"),
-        (["audit", "--since", "noon"], "since 'noon' is no time: give 2026-01-31T12:00:00"),
+        (["audit", "--since", "noon"], "since is 'noon': give 2026-01-31T12:00:00"),
         (["archive", "--topic", "x", "--output", OUTPUT, "--trigger", "soon"], "trigger is 'soon': give availableNow"),
-        (["replay", "--input", "x", "--checkpoint", "y", "--rate", "0"], "rate is 0: give how many messages a second"),
+        (
+            ["replay", "--input", "x", "--checkpoint", "y", "--rate", "0"],
+            "rate is 0: give a number of messages per second",
+        ),
         (["trace", "--conf", "x"], "--conf 'x': expected NAME=VALUE"),
         (["archive", "--topic", "x", "--output", OUTPUT, "--option", "a"], "option is 'a': give KEY=VALUE"),
         (["archive", "--topic", "x", "--output", OUTPUT, "--option", "minPartition=3"], "is minPartitions meant?"),
         (["archive", "--topic", "x", "--output", OUTPUT, "--tls-ca", "no.pem"], "cannot be loaded on this machine"),
-        (["archive", "--topic", "x", "--output", OUTPUT, "-n", "127.0.0.1:1"], "is it running there?"),
+        (["archive", "--topic", "x", "--output", OUTPUT, "-n", "127.0.0.1:1"], "is it running?"),
         (["replay", "--input", "x"], "Missing option '--checkpoint'"),
     ],
 )
-def test_what_is_wrong_is_told_in_a_sentence(
-    command: CliRunner, tmp_path: Path, arguments: list[str], told: str
+def test_errors_are_reported_in_one_sentence(
+    command: CliRunner, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    # Spark has begun some of them when it finds out.
+    # Spark has started some of them when it reports the error.
     output = str(tmp_path / OUTPUT)
 
     result = command.invoke(main, ["pipeline", *(output if each is OUTPUT else each for each in arguments)])
 
     assert result.exit_code != 0
-    assert told in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
     assert "kerolox." not in result.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("flags", [["--namesrv", "127.0.0.1:1"], ["--set", "a=b"]])
-def test_what_a_spec_of_spark_cannot_use_is_refused(command: CliRunner, tmp_path: Path, flags: list[str]) -> None:
+def test_options_that_a_spark_spec_cannot_use_are_refused(command: CliRunner, tmp_path: Path, flags: list[str]) -> None:
     (tmp_path / "spec.yml").write_text("name: x")
 
     result = command.invoke(main, ["pipeline", "run", str(tmp_path / "spec.yml"), *flags])
@@ -113,7 +116,7 @@ def test_what_a_spec_of_spark_cannot_use_is_refused(command: CliRunner, tmp_path
 
 
 @pytest.mark.parametrize("name", READY_MADE)
-def test_help_tells_all_options_and_shows_how_it_is_used(name: str) -> None:
+def test_help_lists_all_options_and_has_examples(name: str) -> None:
     printed = CliRunner().invoke(main, ["pipeline", name, "--help"], terminal_width=200).output
 
     assert f"kerolox pipeline {name} " in printed

@@ -1,4 +1,4 @@
-"""What a group has given up is a table, and chosen letters go back once."""
+"""Dead letters become a table, and selected ones are sent back once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from kerolox.client import Consumed, ConsumeFrom, Received
 from kerolox.client.sync import PushConsumer
-from kerolox.spark.given import OptionError
+from kerolox.spark.option_parser import OptionError
 from kerolox.spark.pipelines.dead_letters import DeadLettersOptions, dead_letters, read_letters
 from tests.spark.clusters import Brokers
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def give_up(cluster: Brokers, topic: str, group: str, count: int) -> None:
-    """Has a group give up all messages of a topic."""
-    given_up = threading.Semaphore(0)
+def make_dead_letters(cluster: Brokers, topic: str, group: str, count: int) -> None:
+    """Consumes all messages of a topic so that they become dead letters of the group."""
+    rejected = threading.Semaphore(0)
 
     def handle(messages: list[Received]) -> Consumed:
-        given_up.release(len(messages))
+        rejected.release(len(messages))
         return Consumed.later(delay_level=-1)
 
     with PushConsumer(
@@ -34,16 +34,16 @@ def give_up(cluster: Brokers, topic: str, group: str, count: int) -> None:
         namesrv_addr=cluster.namesrv_addr,
     ):
         for _ in range(count):
-            assert given_up.acquire(timeout=60)
+            assert rejected.acquire(timeout=60)
 
 
-def test_letters_are_collected_once_and_chosen_ones_go_back_once(
+def test_letters_are_collected_once_and_selected_ones_are_sent_back_once(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
 ) -> None:
     group = f"{topic}-group"
     cluster.send(topic, b"1", b"2", tag="paid", keys=["k"], properties={"a": "b"})
     cluster.send(topic, b"3", tag="open")
-    give_up(cluster, topic, group, 3)
+    make_dead_letters(cluster, topic, group, 3)
     output = str(tmp_path / "letters")
 
     def run(**more: object) -> list[tuple[object, ...]]:
@@ -77,13 +77,13 @@ def test_letters_are_collected_once_and_chosen_ones_go_back_once(
     assert {row.properties["ORIGINAL_MSG_ID"] for row in back} <= {row.originMessageId for row in letters}
 
 
-def test_where_nothing_was_given_up_there_is_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_dead_letters_the_result_is_empty(spark: SparkSession, tmp_path: Path) -> None:
     with Brokers(tmp_path / "cluster") as empty:
         options = DeadLettersOptions(name_server=empty.namesrv_addr, output=str(tmp_path / "out"), resend=True)
 
         assert dead_letters(spark, options).collect() == []
 
 
-def test_what_is_for_resending_needs_it() -> None:
+def test_options_for_resending_need_resend() -> None:
     with pytest.raises(OptionError, match="where has no meaning without resend: give that too"):
         DeadLettersOptions(output="x", where="true")

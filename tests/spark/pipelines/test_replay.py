@@ -1,4 +1,4 @@
-"""Archives are sent again, as they were, at a rate, and from where a run was cut short."""
+"""Archives are replayed completely, at a rate, and continued after an interruption."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kerolox.spark.given import OptionError
+from kerolox.spark.option_parser import OptionError
 from kerolox.spark.pipelines import replay as module
 from kerolox.spark.pipelines.archive import ArchiveOptions, archive, read_archive
+from kerolox.spark.pipelines.engine.runner import Run
 from kerolox.spark.pipelines.replay import Replayed, ReplayOptions, replay
-from kerolox.spark.pipelines.running import Run
 from kerolox.spark.repeats import drop_repeats
 from tests.spark.clusters import Brokers
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def archived(
+def write_archive(
     spark: SparkSession, path: Path, hours: int = 3, each: int = 20, *, batch: int = 0, where: str = "true"
 ) -> None:
-    """Makes an archive of some hours, or a batch of it, as `archive` writes it."""
+    """Writes an archive of some hours, or a batch of it, like `archive`."""
     rows = (
         spark.range(hours * each)
         .selectExpr(
@@ -65,10 +65,10 @@ def options_of(cluster: Brokers, folder: Path, to: str, **more: Any) -> ReplayOp
     )
 
 
-def test_messages_are_sent_again_with_all_they_had_and_once(
+def test_messages_are_replayed_completely_and_once(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
 ) -> None:
-    archived(spark, tmp_path / "archive")
+    write_archive(spark, tmp_path / "archive")
     options = options_of(cluster, tmp_path, topic, rate=100_000.0)
 
     done = replay(spark, options)
@@ -88,21 +88,21 @@ def test_messages_are_sent_again_with_all_they_had_and_once(
     }
 
 
-def test_one_that_was_cut_short_goes_on_and_what_it_repeats_has_the_same_keys(
+def test_an_interrupted_replay_continues_and_repeats_messages_with_the_same_keys(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails after the second hour was sent and before that is noted."""
-    archived(spark, tmp_path / "archive")
+    """The run fails after the second hour was sent and before it is recorded."""
+    write_archive(spark, tmp_path / "archive")
     send, sent = module._send, []
 
-    def cut_short(*args: Any) -> None:
+    def interrupted(*args: Any) -> None:
         send(*args)
         sent.append(args)
         if len(sent) == 2:
-            raise RuntimeError("cut short")
+            raise RuntimeError("interrupted")
 
-    monkeypatch.setattr(module, "_send", cut_short)
-    with pytest.raises(RuntimeError, match="cut short"):
+    monkeypatch.setattr(module, "_send", interrupted)
+    with pytest.raises(RuntimeError, match="interrupted"):
         replay(spark, options_of(cluster, tmp_path, topic))
     monkeypatch.undo()
 
@@ -114,22 +114,22 @@ def test_one_that_was_cut_short_goes_on_and_what_it_repeats_has_the_same_keys(
     assert sorted(int(row.body) for row in drop_repeats(messages).collect()) == list(range(60))
 
 
-def test_of_an_hour_that_has_grown_what_is_new_is_sent(
+def test_new_messages_of_a_completed_hour_are_sent(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The archive was at work in the second hour. What is sent once more has the same keys in such hours, too."""
-    archived(spark, tmp_path / "archive", where="queueOffset < 30")
+    """The archive was still growing in the second hour. Repeated messages have the same keys in such hours, too."""
+    write_archive(spark, tmp_path / "archive", where="queueOffset < 30")
     options = options_of(cluster, tmp_path, topic)
     assert replay(spark, options) == Replayed(30, 2, 0)
-    archived(spark, tmp_path / "archive", batch=1, where="queueOffset >= 30")
+    write_archive(spark, tmp_path / "archive", batch=1, where="queueOffset >= 30")
     send = module._send
 
-    def cut_short(*args: Any) -> None:
+    def interrupted(*args: Any) -> None:
         send(*args)
-        raise RuntimeError("cut short")
+        raise RuntimeError("interrupted")
 
-    monkeypatch.setattr(module, "_send", cut_short)
-    with pytest.raises(RuntimeError, match="cut short"):
+    monkeypatch.setattr(module, "_send", interrupted)
+    with pytest.raises(RuntimeError, match="interrupted"):
         replay(spark, options)
     monkeypatch.undo()
 
@@ -140,22 +140,24 @@ def test_of_an_hour_that_has_grown_what_is_new_is_sent(
     assert sorted(int(row.body) for row in drop_repeats(messages).collect()) == list(range(60))
 
 
-def test_what_comes_into_an_archive_too_late_is_not_passed_over_in_silence(
+def test_older_messages_archived_after_their_hour_was_sent_are_reported(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
 ) -> None:
-    archived(spark, tmp_path / "archive", where="queueOffset NOT IN (25, 26)")
+    write_archive(spark, tmp_path / "archive", where="queueOffset NOT IN (25, 26)")
     options = options_of(cluster, tmp_path, topic)
     replay(spark, options)
-    archived(spark, tmp_path / "archive", batch=1, where="queueOffset = 25")
+    write_archive(spark, tmp_path / "archive", batch=1, where="queueOffset = 25")
 
-    with pytest.raises(OptionError, match=r"has 19 messages of the hour 2026-01-31T13:00:00 .* 18 were: .* another"):
+    with pytest.raises(
+        OptionError, match=r"has 19 messages of the hour 2026-01-31T13:00:00 .* 18 were sent: .* another"
+    ):
         replay(spark, options)
 
 
-def test_what_is_wanted_can_be_chosen_and_order_kept(
+def test_messages_can_be_selected_and_their_order_kept(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
 ) -> None:
-    archived(spark, tmp_path / "archive")
+    write_archive(spark, tmp_path / "archive")
     options = options_of(
         cluster,
         tmp_path,
@@ -177,31 +179,33 @@ def test_what_is_wanted_can_be_chosen_and_order_kept(
     assert all(numbers == sorted(numbers) for numbers in by_key.values())
 
 
-def test_a_replay_that_is_told_to_stop_has_noted_what_is_done(
+def test_a_stopped_replay_has_recorded_the_completed_hours(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
 ) -> None:
-    archived(spark, tmp_path / "archive")
+    write_archive(spark, tmp_path / "archive")
     run = Run("replay", show=lambda progress: run.stop.set() if progress.flows and progress.flows[0].rows else None)
     with run:
         replay(spark, options_of(cluster, tmp_path, topic), run)
 
-    assert run.was_stopped
+    assert run.progress.state == "stopped"
     assert len(json.loads((tmp_path / "replay.json").read_text())["hours"]) == 1
 
 
-def test_a_checkpoint_is_of_one_replay(spark: SparkSession, cluster: Brokers, tmp_path: Path) -> None:
+def test_a_checkpoint_belongs_to_one_replay(spark: SparkSession, cluster: Brokers, tmp_path: Path) -> None:
     (tmp_path / "replay.json").write_text(
         json.dumps({"id": "x", "partitions": 1, "asked": {"input": str(tmp_path / "archive"), "to": "a"}})
     )
 
-    with pytest.raises(OptionError, match=r"to is 'b', and was 'a' when checkpoint .* was begun: give that again"):
+    with pytest.raises(
+        OptionError, match=r"to is 'b', and was 'a' when checkpoint .* was created: give the same value"
+    ):
         replay(spark, options_of(cluster, tmp_path, "b"))
     (tmp_path / "replay.json").write_text("[]")
-    with pytest.raises(OptionError, match="is none of a replay: give another file"):
+    with pytest.raises(OptionError, match="is not one of a replay: give another file"):
         replay(spark, options_of(cluster, tmp_path, "b"))
 
 
-def test_hours_and_days_are_those_of_utc_wherever_the_session_is(
+def test_hours_and_days_are_utc_in_any_session_time_zone(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
 ) -> None:
     sent = cluster.fill(topic, 20)
@@ -219,8 +223,8 @@ def test_hours_and_days_are_those_of_utc_wherever_the_session_is(
     assert all(day == right for day, right in days)
 
 
-def test_an_archive_reads_topics_that_look_like_numbers(spark: SparkSession, tmp_path: Path) -> None:
-    archived(spark, tmp_path / "archive", hours=1, each=2)
+def test_an_archive_keeps_numeric_topic_names_as_strings(spark: SparkSession, tmp_path: Path) -> None:
+    write_archive(spark, tmp_path / "archive", hours=1, each=2)
     (tmp_path / "archive" / "topic=orders").rename(tmp_path / "archive" / "topic=007")
 
     assert {row.topic for row in read_archive(spark, str(tmp_path / "archive")).collect()} == {"007"}

@@ -1,4 +1,4 @@
-"""The commands as spark-submit runs them."""
+"""The commands, run by spark-submit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ path = "out"
 """
 
 
-def test_it_says_where_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_prints_the_path_of_the_application(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", ["submit", "--where"])
 
     submit.main()

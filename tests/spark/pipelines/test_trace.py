@@ -1,13 +1,13 @@
-"""Traces as latencies and rates of success."""
+"""Summaries of traces: latencies and success rates."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerolox.client.trace import Pub, Record, SubAfter, SubBefore, messages_of
+from kerolox.client.tracing.trace_format import Pub, Record, SubAfter, SubBefore, messages_of
 from kerolox.spark.pipelines.trace import TraceOptions, trace
-from kerolox.spark.pipelines.trace_records import rows_of
+from kerolox.spark.pipelines.trace_bodies import rows_of
 from tests.spark.clusters import Brokers
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def send_traces(cluster: Brokers, topic: str, records: list[Record]) -> None:
     cluster.send(topic, *(message.body for message in messages_of(records, topic)))
 
 
-def test_latencies_and_success_are_told_by_topic_and_group(
+def test_latency_and_success_rate_are_reported_by_topic_and_group(
     spark: SparkSession, cluster: Brokers, topic: str, tmp_path: Path
 ) -> None:
     records: list[Record] = [
@@ -88,7 +88,7 @@ def test_latencies_and_success_are_told_by_topic_and_group(
     assert spark.read.parquet(str(tmp_path / "out")).count() == 2
 
 
-def test_where_a_moment_is_not_known_there_is_no_delay(spark: SparkSession, cluster: Brokers, topic: str) -> None:
+def test_the_delay_is_null_if_one_time_is_unknown(spark: SparkSession, cluster: Brokers, topic: str) -> None:
     sent = Pub(timestamp=START, group="shop", topic="orders", message_id="M1", cost_millis=1)
     _, after = consumed("M1", START + 40, 5, group="no beginning")
     send_traces(cluster, topic, [sent, after, *consumed("M2", START + 40, 5, group="not sent")])
@@ -100,20 +100,20 @@ def test_where_a_moment_is_not_known_there_is_no_delay(spark: SparkSession, clus
     assert delays[None, "not sent"] == (1, None, None)
 
 
-def test_what_is_no_trace_is_passed_over() -> None:
+def test_bodies_that_are_not_traces_are_skipped() -> None:
     assert rows_of(b"\xff") == rows_of(b"hello") == rows_of(b"Pub\x01never\x02") == []
 
 
-# As TraceDataEncoder.java writes what SendMessageTraceHookImpl.java notes of a batch of three.
+# The trace of a batch of three, as TraceDataEncoder.java encodes the context of SendMessageTraceHookImpl.java.
 JAVA_BATCH = (
     "Pub\x011769860800000\x01DefaultRegion\x01shop\x01orders\x01{ids}\x01null\x01null\x01127.0.0.1:10911\x01300\x017\x010\x01"
     "7F00000100002A9F0000000000000000,7F00000100002A9F00000000000000C8,7F00000100002A9F0000000000000190\x01true\x02"
 )
 
 
-def test_a_batch_of_java_is_a_row_for_each_message() -> None:
+def test_a_trace_of_a_java_batch_send_is_a_row_for_each_message() -> None:
     rows = rows_of(JAVA_BATCH.format(ids="A1,A2,A3").encode())
 
-    told = {"kind": "Pub", "topic": "orders", "group": "shop", "isSuccess": True, "costMillis": 7, "messageType": 0}
+    expected = {"kind": "Pub", "topic": "orders", "group": "shop", "isSuccess": True, "costMillis": 7, "messageType": 0}
     assert [row["msgId"] for row in rows] == ["A1", "A2", "A3"]
-    assert all(told.items() <= row.items() for row in rows)
+    assert all(expected.items() <= row.items() for row in rows)

@@ -1,12 +1,12 @@
-"""Appending to the commit log."""
+"""CommitLog: appending, reading and deleting."""
 
 import errno
 import struct
 
 import pytest
 
-from kerolox.message.record import BLANK_MAGIC, decode
-from kerolox.store.log.commit_log import Appended, CommitLog, Draft
+from kerolox.message.records.record import BLANK_MAGIC, decode
+from kerolox.store.log.commit_log import Append, Appended, CommitLog
 from kerolox.store.log.scan import Scan
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG, SEGMENT_SIZE, batch, draft, draft_of_size, segments
@@ -18,8 +18,8 @@ def new_log(disk: SimulatedDisk) -> CommitLog:
     return CommitLog(segments(disk))
 
 
-def append(log: CommitLog, *drafts: Draft) -> list[Appended]:
-    return log.append(drafts, range(len(drafts)), NOW)
+def append(log: CommitLog, *appends: Append) -> list[Appended]:
+    return log.append(appends, range(len(appends)), NOW)
 
 
 def scanned(disk: SimulatedDisk) -> tuple[list[int], Scan]:
@@ -33,17 +33,17 @@ def content(disk: SimulatedDisk, number: int) -> bytes:
     return disk.content(LOG / f"{number * SEGMENT_SIZE:020d}")
 
 
-def test_a_record_learns_its_place_and_its_time() -> None:
+def test_append_stamps_offsets_and_store_timestamp() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
     append(log, draft(b"one"))
 
-    (place,) = log.append([draft(b"two", queue_id=3)], [77], NOW)
+    (appended,) = log.append([draft(b"two", queue_id=3)], [77], NOW)
 
-    message = decode(content(disk, 0), place.physical_offset, check_crc=True)
+    message = decode(content(disk, 0), appended.physical_offset, check_crc=True)
     assert (message.body, message.queue_id, message.queue_offset) == (b"two", 3, 77)
-    assert (message.physical_offset, message.store_timestamp) == (place.physical_offset, NOW)
-    assert place == Appended(100, 200, 77, NOW)
+    assert (message.physical_offset, message.store_timestamp) == (appended.physical_offset, NOW)
+    assert appended == Appended(100, 200, 77, NOW)
 
 
 def test_many_records_take_one_write() -> None:
@@ -52,9 +52,9 @@ def test_many_records_take_one_write() -> None:
     append(log, draft())
     before = disk.counts["write"]
 
-    places = append(log, *[draft(b"%d" % number) for number in range(30)])
+    positions = append(log, *[draft(b"%d" % number) for number in range(30)])
 
-    assert len(places) == 30
+    assert len(positions) == 30
     assert disk.counts["write"] - before == 1
 
 
@@ -74,16 +74,16 @@ def test_a_record_that_leaves_no_room_for_a_blank_goes_to_the_next_file(left: in
     log = new_log(disk)
     append(log, draft_of_size(1000))
 
-    (place,) = append(log, draft_of_size(SEGMENT_SIZE - 1000 - left))
+    (appended,) = append(log, draft_of_size(SEGMENT_SIZE - 1000 - left))
 
     fits = left == 8
-    assert place.physical_offset == (1000 if fits else SEGMENT_SIZE)
+    assert appended.physical_offset == (1000 if fits else SEGMENT_SIZE)
     (after,) = append(log, draft_of_size(200))
-    assert after.physical_offset == (SEGMENT_SIZE if fits else place.end_offset)
-    assert scanned(disk)[0] == [0, place.physical_offset, after.physical_offset]
+    assert after.physical_offset == (SEGMENT_SIZE if fits else appended.end_offset)
+    assert scanned(disk)[0] == [0, appended.physical_offset, after.physical_offset]
 
 
-def test_exactly_eight_bytes_at_the_end_are_a_blank() -> None:
+def test_exactly_eight_bytes_at_the_end_become_a_blank() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
 
@@ -93,7 +93,7 @@ def test_exactly_eight_bytes_at_the_end_are_a_blank() -> None:
     assert log.end_offset == SEGMENT_SIZE + 100
 
 
-def test_a_blank_says_how_long_it_is_and_the_rest_stays_as_it_was() -> None:
+def test_a_blank_has_its_size_and_the_rest_of_the_file_stays_unchanged() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
 
@@ -102,43 +102,43 @@ def test_a_blank_says_how_long_it_is_and_the_rest_stays_as_it_was() -> None:
     assert content(disk, 0)[1000:] == struct.pack(">II", 3096, BLANK_MAGIC) + bytes(3088)
 
 
-def test_the_largest_draft_fills_a_file_of_4_kib() -> None:
+def test_the_largest_append_fills_a_file_of_4_kib() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
-    assert log.draft_size_max == 4088
+    assert log.append_size_max == 4088
 
-    places = append(log, *[draft_of_size(4088) for _ in range(3)])
+    positions = append(log, *[draft_of_size(4088) for _ in range(3)])
 
-    assert [place.physical_offset for place in places] == [0, 4096, 8192]
+    assert [appended.physical_offset for appended in positions] == [0, 4096, 8192]
     assert scanned(disk)[0] == [0, 4096, 8192]
 
 
-def test_the_records_of_a_batch_stay_together_and_count_on() -> None:
+def test_records_of_a_batch_stay_together_with_consecutive_queue_offsets() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
     append(log, draft_of_size(3500))
 
-    (place,) = log.append([batch([b"a" * 100, b"b" * 100, b"c" * 100])], [5], NOW)
+    (appended,) = log.append([batch([b"a" * 100, b"b" * 100, b"c" * 100])], [5], NOW)
 
-    assert place.physical_offset == SEGMENT_SIZE
+    assert appended.physical_offset == SEGMENT_SIZE
     _, scan = scanned(disk)
     found = segments(disk)
     found.load()
     records = [record for record, _ in Scan(found).records(SEGMENT_SIZE)]
     assert [record.queue_offset for record in records] == [5, 6, 7]
     assert [record.physical_offset for record in records] == [4096, 4293, 4490]
-    assert scan.end_offset == place.end_offset == log.end_offset
+    assert scan.end_offset == appended.end_offset == log.end_offset
 
 
-def test_without_room_for_the_next_file_fewer_places_come_back_and_nothing_is_half_claimed() -> None:
+def test_without_space_for_the_next_file_only_what_fits_is_appended() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
     append(log, draft_of_size(2000))
     disk.fail("allocate", errno.ENOSPC)
 
-    places = append(log, draft_of_size(1000), draft_of_size(2000))
+    positions = append(log, draft_of_size(1000), draft_of_size(2000))
 
-    assert [place.physical_offset for place in places] == [2000]
+    assert [appended.physical_offset for appended in positions] == [2000]
     assert log.end_offset == 3000
     assert content(disk, 0)[3000:] == bytes(1096)
     with pytest.raises(OSError, match="No space left"):
@@ -146,25 +146,25 @@ def test_without_room_for_the_next_file_fewer_places_come_back_and_nothing_is_ha
     assert scanned(disk)[0] == [0, 2000]
 
     disk.heal()
-    (place,) = append(log, draft_of_size(2000))
-    assert place.physical_offset == SEGMENT_SIZE
+    (appended,) = append(log, draft_of_size(2000))
+    assert appended.physical_offset == SEGMENT_SIZE
 
 
-def test_a_write_that_fails_in_the_second_file_keeps_the_places_in_the_first() -> None:
+def test_a_failed_write_in_the_second_file_keeps_what_was_appended_to_the_first() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
     append(log, draft_of_size(2000))
     # The records, the blank, the records of the next file.
     disk.fail("write", errno.EIO, at=2, count=1)
 
-    places = append(log, draft_of_size(1000), draft_of_size(2000))
+    positions = append(log, draft_of_size(1000), draft_of_size(2000))
 
-    assert [place.physical_offset for place in places] == [2000]
-    (place,) = append(log, draft_of_size(500))
-    assert place.physical_offset == SEGMENT_SIZE
+    assert [appended.physical_offset for appended in positions] == [2000]
+    (appended,) = append(log, draft_of_size(500))
+    assert appended.physical_offset == SEGMENT_SIZE
 
 
-def test_a_blank_that_could_not_be_written_does_not_cost_a_file() -> None:
+def test_a_failed_write_of_a_blank_does_not_skip_a_file() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
     append(log, draft_of_size(2000))
@@ -172,14 +172,14 @@ def test_a_blank_that_could_not_be_written_does_not_cost_a_file() -> None:
 
     with pytest.raises(OSError):
         append(log, draft_of_size(3000))
-    (place,) = append(log, draft_of_size(3000))
+    (appended,) = append(log, draft_of_size(3000))
 
-    assert place.physical_offset == SEGMENT_SIZE
+    assert appended.physical_offset == SEGMENT_SIZE
     assert scanned(disk)[0] == [0, SEGMENT_SIZE]
     assert len(disk.names(LOG)) == 2
 
 
-def test_nothing_of_a_write_that_failed_is_found_behind_the_next() -> None:
+def test_bytes_of_a_failed_write_are_not_found_after_the_next_write() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
     append(log, draft())
@@ -194,7 +194,7 @@ def test_nothing_of_a_write_that_failed_is_found_behind_the_next() -> None:
     assert (scan.damages, scan.torn) == ([], None)
 
 
-def test_the_log_is_read_from_memory_and_from_files_alike() -> None:
+def test_reading_recent_bytes_from_memory_equals_reading_files() -> None:
     disk = SimulatedDisk()
     log = new_log(disk)
     append(log, draft_of_size(2000), draft_of_size(200))
@@ -208,7 +208,7 @@ def test_the_log_is_read_from_memory_and_from_files_alike() -> None:
     assert log.read(log.end_offset, 10) == log.read(log.end_offset + 5, 10) == b""
 
 
-def test_after_loading_it_goes_on_at_the_end_that_was_found() -> None:
+def test_after_loading_appends_continue_at_the_given_end() -> None:
     disk = SimulatedDisk()
     append(new_log(disk), draft(), draft())
     found = segments(disk)
@@ -233,8 +233,8 @@ def test_the_file_being_written_is_never_deleted() -> None:
     assert log.read(2 * SEGMENT_SIZE, 4) == struct.pack(">i", 3000)
 
 
-def test_what_was_written_last_is_gone_with_its_file() -> None:
-    """The last bytes are kept in memory, and the disk may have had no room for those that should have followed."""
+def test_the_copy_of_the_last_write_is_dropped_with_its_file() -> None:
+    """The last write is kept in memory; it can be in a deleted file if the next write failed."""
     disk = SimulatedDisk()
     log = new_log(disk)
     append(log, draft_of_size(3000))

@@ -1,4 +1,4 @@
-"""Group commit: one sync for all who wait."""
+"""Flusher: group commit, overlapping syncs and failures."""
 
 import asyncio
 import contextlib
@@ -10,28 +10,28 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kerolox.runtime.kernel_syncs import Ended
+from kerolox.runtime.aio_fsync import SyncCallback
 from kerolox.store.errors import StoreReadOnly
 from kerolox.store.log import flusher as module
 from kerolox.store.log.commit_log import CommitLog
-from kerolox.store.log.flusher import Flusher
+from kerolox.store.log.flusher import Flusher, FlushPolicy
 from tests.store.disks import SimulatedDisk, SimulatedFile
 from tests.store.stores import draft, segments
 
 
 class SlowDisk(SimulatedDisk):
-    """Syncs of files end when they are let go."""
+    """While slow, each sync waits for a permit."""
 
     def __init__(self) -> None:
         super().__init__()
         self.begun = threading.Semaphore(0)
-        self.let_go = threading.Semaphore(0)
+        self.permits = threading.Semaphore(0)
         self.is_slow = False
 
     def _change(self, kind: str, *args: object) -> None:  # type: ignore[override]
         if kind == "sync" and self.is_slow:
             self.begun.release()
-            assert self.let_go.acquire(timeout=20)
+            assert self.permits.acquire(timeout=20)
         super()._change(kind, *args)  # type: ignore[arg-type]
 
 
@@ -39,25 +39,25 @@ class SlowDisk(SimulatedDisk):
 def disk() -> Iterator[SlowDisk]:
     disk = SlowDisk()
     yield disk
-    disk.let_go.release(1000)
+    disk.permits.release(1000)
 
 
 def new_flusher(disk: SimulatedDisk) -> tuple[CommitLog, Flusher]:
     log = CommitLog(segments(disk))
     append(log)
-    return log, Flusher(log, interval_seconds=60)
+    return log, Flusher(log, FlushPolicy(interval_seconds=60))
 
 
 def append(log: CommitLog) -> int:
-    (place,) = log.append([draft()], [0], 1)
-    return place.end_offset
+    (appended,) = log.append([draft()], [0], 1)
+    return appended.end_offset
 
 
 async def started(disk: SlowDisk) -> None:
     assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
 
 
-async def test_a_thousand_who_wait_share_one_sync(disk: SlowDisk) -> None:
+async def test_a_thousand_waiters_share_one_sync(disk: SlowDisk) -> None:
     log, flusher = new_flusher(disk)
     before = disk.counts["sync"]
     running = asyncio.create_task(flusher.run())
@@ -70,7 +70,7 @@ async def test_a_thousand_who_wait_share_one_sync(disk: SlowDisk) -> None:
     running.cancel()
 
 
-async def test_a_sync_does_not_wait_for_what_others_do_in_threads(disk: SlowDisk) -> None:
+async def test_a_sync_does_not_wait_for_the_default_executor(disk: SlowDisk) -> None:
     log, flusher = new_flusher(disk)
     may_end = threading.Event()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
@@ -85,7 +85,7 @@ async def test_a_sync_does_not_wait_for_what_others_do_in_threads(disk: SlowDisk
     await flusher.close()
 
 
-async def test_those_who_come_during_a_sync_share_the_next(disk: SlowDisk) -> None:
+async def test_waiters_that_arrive_during_a_sync_share_the_next_one(disk: SlowDisk) -> None:
     log, flusher = new_flusher(disk)
     before = disk.counts["sync"]
     running = asyncio.create_task(flusher.run())
@@ -95,10 +95,10 @@ async def test_those_who_come_during_a_sync_share_the_next(disk: SlowDisk) -> No
 
     ends = [append(log) for _ in range(20)]
     others = [asyncio.create_task(flusher.wait(end, timeout_seconds=20)) for end in ends]
-    disk.let_go.release()
+    disk.permits.release()
     assert await first
     assert not any(other.done() for other in others)
-    disk.let_go.release()
+    disk.permits.release()
 
     assert await asyncio.gather(*others) == [True] * 20
     assert disk.counts["sync"] - before == 2
@@ -106,30 +106,30 @@ async def test_those_who_come_during_a_sync_share_the_next(disk: SlowDisk) -> No
     running.cancel()
 
 
-async def test_who_waits_for_what_is_durable_does_not_wait(disk: SlowDisk) -> None:
+async def test_waiting_for_a_durable_offset_returns_at_once(disk: SlowDisk) -> None:
     log, flusher = new_flusher(disk)
     await flusher.flush()
 
     assert await flusher.wait(log.end_offset, timeout_seconds=0)
 
 
-async def test_who_waits_too_long_is_told_so_and_the_sync_goes_on(disk: SlowDisk) -> None:
+async def test_a_wait_that_times_out_returns_false_and_the_sync_continues(disk: SlowDisk) -> None:
     log, flusher = new_flusher(disk)
     running = asyncio.create_task(flusher.run())
     disk.is_slow = True
 
     assert not await flusher.wait(log.end_offset, timeout_seconds=0.01)
-    disk.let_go.release()
+    disk.permits.release()
     assert await flusher.wait(log.end_offset, timeout_seconds=20)
 
     running.cancel()
 
 
-async def test_without_anybody_waiting_the_log_is_synced_after_a_while(disk: SlowDisk) -> None:
+async def test_without_waiters_the_log_is_synced_after_the_interval(disk: SlowDisk) -> None:
     durable = asyncio.Event()
     log = CommitLog(segments(disk))
     append(log)
-    flusher = Flusher(log, interval_seconds=0.001, on_durable=durable.set)
+    flusher = Flusher(log, FlushPolicy(interval_seconds=0.001), on_durable=durable.set)
     running = asyncio.create_task(flusher.run())
 
     async with asyncio.timeout(20):
@@ -149,7 +149,7 @@ async def test_nothing_is_synced_twice(disk: SlowDisk) -> None:
     assert disk.counts["sync"] == before
 
 
-async def test_a_sync_that_fails_is_the_last(disk: SlowDisk) -> None:
+async def test_no_sync_follows_a_failed_one(disk: SlowDisk) -> None:
     log, flusher = new_flusher(disk)
     running = asyncio.create_task(flusher.run())
     disk.fail("sync", errno.EIO, count=1)
@@ -162,13 +162,13 @@ async def test_a_sync_that_fails_is_the_last(disk: SlowDisk) -> None:
     await running
     with pytest.raises(StoreReadOnly, match="Input/output error"):
         await flusher.wait(log.end_offset, timeout_seconds=20)
-    # Another sync would succeed, and mean nothing.
+    # Another sync would succeed without proving anything.
     await flusher.flush()
     await flusher.close()
     assert flusher.durable_offset == 0
 
 
-async def test_a_sync_that_fails_after_its_caller_was_cancelled_is_the_last_too(disk: SlowDisk) -> None:
+async def test_a_sync_that_fails_after_its_caller_was_cancelled_is_final(disk: SlowDisk) -> None:
     _, flusher = new_flusher(disk)
     disk.is_slow = True
     disk.fail("sync", errno.EIO, count=1)
@@ -176,7 +176,7 @@ async def test_a_sync_that_fails_after_its_caller_was_cancelled_is_the_last_too(
     await started(disk)
 
     flushing.cancel()
-    disk.let_go.release()
+    disk.permits.release()
     with pytest.raises(asyncio.CancelledError):
         await flushing
     await flusher.close()
@@ -192,14 +192,14 @@ async def test_a_sync_that_ends_after_its_caller_was_cancelled_counts(disk: Slow
     await started(disk)
 
     flushing.cancel()
-    disk.let_go.release()
+    disk.permits.release()
     await asyncio.gather(flushing, return_exceptions=True)
     await flusher.close()
 
     assert flusher.durable_offset == log.end_offset
 
 
-async def test_two_flushes_at_once_come_one_after_the_other(disk: SlowDisk) -> None:
+async def test_concurrent_flushes_run_one_after_the_other(disk: SlowDisk) -> None:
     log, flusher = new_flusher(disk)
     disk.is_slow = True
     first = asyncio.create_task(flusher.flush())
@@ -208,13 +208,13 @@ async def test_two_flushes_at_once_come_one_after_the_other(disk: SlowDisk) -> N
     second = asyncio.create_task(flusher.flush())
     await asyncio.sleep(0)
 
-    disk.let_go.release(2)
+    disk.permits.release(2)
     await asyncio.gather(first, second)
 
     assert flusher.durable_offset == log.end_offset
 
 
-async def test_a_file_that_cannot_be_opened_is_synced_later(disk: SlowDisk) -> None:
+async def test_a_sync_is_retried_if_the_file_could_not_be_opened(disk: SlowDisk) -> None:
     log, flusher = new_flusher(disk)
     log._segments._files.close()
     disk.fail("open", errno.EMFILE, count=1)
@@ -227,7 +227,7 @@ async def test_a_file_that_cannot_be_opened_is_synced_later(disk: SlowDisk) -> N
 
 
 class OneByOneDisk(SimulatedDisk):
-    """Each sync ends when it is let go itself; some of them fail."""
+    """While slow, each sync waits for its own event; those in `failing` fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -249,10 +249,10 @@ class OneByOneDisk(SimulatedDisk):
 
 @contextlib.asynccontextmanager
 async def two_syncs() -> AsyncIterator[tuple[OneByOneDisk, CommitLog, Flusher, list[asyncio.Task[bool]]]]:
-    """Two senders, each with a sync of its own under way; neither has ended."""
+    """Two senders, each with its own unfinished sync."""
     disk = OneByOneDisk()
     log = CommitLog(segments(disk))
-    flusher = Flusher(log, interval_seconds=60, syncs_max=2)
+    flusher = Flusher(log, FlushPolicy(interval_seconds=60, syncs_max=2))
     running = asyncio.create_task(flusher.run())
     append(log)
     disk.is_slow = True
@@ -269,7 +269,7 @@ async def two_syncs() -> AsyncIterator[tuple[OneByOneDisk, CommitLog, Flusher, l
         await flusher.close()
 
 
-async def test_a_sync_that_takes_long_has_another_beside_it() -> None:
+async def test_a_second_sync_overlaps_a_slow_one() -> None:
     async with two_syncs() as (disk, log, flusher, (first, second)):
         disk.syncs[0].set()
         assert await first
@@ -281,7 +281,7 @@ async def test_a_sync_that_takes_long_has_another_beside_it() -> None:
         assert flusher.durable_offset == log.end_offset
 
 
-async def test_no_more_syncs_are_under_way_than_allowed() -> None:
+async def test_no_more_than_syncs_max_syncs_overlap() -> None:
     async with two_syncs() as (disk, log, flusher, senders):
         third = asyncio.create_task(flusher.wait(append(log), timeout_seconds=20))
         disk.syncs[0].set()
@@ -294,7 +294,7 @@ async def test_no_more_syncs_are_under_way_than_allowed() -> None:
         assert await asyncio.gather(*senders, third) == [True] * 3
 
 
-async def test_a_later_sync_counts_when_those_before_it_have_ended() -> None:
+async def test_a_later_sync_counts_only_after_the_earlier_ones_have_ended() -> None:
     async with two_syncs() as (disk, log, flusher, senders):
         before = disk.counts["sync"]
         disk.syncs[1].set()
@@ -309,7 +309,7 @@ async def test_a_later_sync_counts_when_those_before_it_have_ended() -> None:
         assert flusher.durable_offset == log.end_offset
 
 
-async def test_a_later_sync_means_nothing_when_one_before_it_has_failed() -> None:
+async def test_a_later_sync_does_not_count_if_an_earlier_one_failed() -> None:
     async with two_syncs() as (disk, _, flusher, senders):
         disk.failing = {0}
         disk.syncs[1].set()
@@ -321,25 +321,25 @@ async def test_a_later_sync_means_nothing_when_one_before_it_has_failed() -> Non
         assert flusher.durable_offset == 0
 
 
-class ByKernel:
-    """Syncs that the kernel carries out, each of which ends when it is told to."""
+class FakeAioFsync:
+    """Stands in for AioFsync; each sync ends when the test calls `end`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.under_way: list[tuple[SimulatedFile, Ended]] = []
+        self.in_flight: list[tuple[SimulatedFile, SyncCallback]] = []
         monkeypatch.setattr(SimulatedFile, "begin_sync", lambda file, syncs, ended: self.begin(file, ended))
-        monkeypatch.setattr(module, "KernelSyncs", lambda loop: self)
+        monkeypatch.setattr(module, "AioFsync", lambda loop: self)
 
-    def begin(self, file: SimulatedFile, ended: Ended) -> bool:
-        self.under_way.append((file, ended))
+    def begin(self, file: SimulatedFile, ended: SyncCallback) -> bool:
+        self.in_flight.append((file, ended))
         return True
 
     async def until(self, count: int) -> None:
         async with asyncio.timeout(20):
-            while len(self.under_way) < count:
+            while len(self.in_flight) < count:
                 await asyncio.sleep(0)
 
     def end(self, number: int, error: OSError | None = None) -> None:
-        file, ended = self.under_way[number]
+        file, ended = self.in_flight[number]
         if error is None:
             file.sync()
         ended(error)
@@ -349,16 +349,16 @@ class ByKernel:
 
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> ByKernel:
-    return ByKernel(monkeypatch)
+def kernel(monkeypatch: pytest.MonkeyPatch) -> FakeAioFsync:
+    return FakeAioFsync(monkeypatch)
 
 
 @contextlib.asynccontextmanager
-async def by_kernel(kernel: ByKernel) -> AsyncIterator[tuple[CommitLog, Flusher, list[asyncio.Task[bool]]]]:
-    """Two senders, each with a sync of its own under way in the kernel."""
+async def two_kernel_syncs(kernel: FakeAioFsync) -> AsyncIterator[tuple[CommitLog, Flusher, list[asyncio.Task[bool]]]]:
+    """Two senders, each with its own unfinished sync in the kernel."""
     log = CommitLog(segments(SimulatedDisk()))
-    flusher = Flusher(log, interval_seconds=60, syncs_max=2)
-    # The first syncs the new file's directory, too, and needs a thread.
+    flusher = Flusher(log, FlushPolicy(interval_seconds=60, syncs_max=2))
+    # The first sync includes the directory of the new file and needs a thread.
     append(log)
     await flusher.flush()
     running = asyncio.create_task(flusher.run())
@@ -373,8 +373,8 @@ async def by_kernel(kernel: ByKernel) -> AsyncIterator[tuple[CommitLog, Flusher,
         await flusher.close()
 
 
-async def test_the_kernel_syncs_where_it_can_and_ends_count_in_order(kernel: ByKernel) -> None:
-    async with by_kernel(kernel) as (log, flusher, senders):
+async def test_syncs_in_the_kernel_count_in_the_order_in_which_they_began(kernel: FakeAioFsync) -> None:
+    async with two_kernel_syncs(kernel) as (log, flusher, senders):
         before = flusher.durable_offset
         third = asyncio.create_task(flusher.wait(append(log), timeout_seconds=20))
         kernel.end(1)
@@ -391,8 +391,8 @@ async def test_the_kernel_syncs_where_it_can_and_ends_count_in_order(kernel: ByK
         assert flusher.durable_offset == log.end_offset
 
 
-async def test_a_sync_of_the_kernel_that_fails_is_the_last(kernel: ByKernel) -> None:
-    async with by_kernel(kernel) as (log, flusher, senders):
+async def test_no_sync_follows_a_failed_one_in_the_kernel(kernel: FakeAioFsync) -> None:
+    async with two_kernel_syncs(kernel) as (log, flusher, senders):
         kernel.end(1)
         kernel.end(0, OSError(errno.EIO, "Input/output error"))
 
@@ -404,8 +404,8 @@ async def test_a_sync_of_the_kernel_that_fails_is_the_last(kernel: ByKernel) -> 
             await flusher.wait(log.end_offset, timeout_seconds=1)
 
 
-async def test_whoever_closes_waits_for_what_the_kernel_does(kernel: ByKernel) -> None:
-    async with by_kernel(kernel) as (log, flusher, senders):
+async def test_close_waits_for_syncs_in_the_kernel(kernel: FakeAioFsync) -> None:
+    async with two_kernel_syncs(kernel) as (log, flusher, senders):
         closing = asyncio.create_task(flusher.close())
         for _ in range(10):
             await asyncio.sleep(0)
@@ -419,7 +419,7 @@ async def test_whoever_closes_waits_for_what_the_kernel_does(kernel: ByKernel) -
         assert flusher.durable_offset == log.end_offset
 
 
-async def test_where_the_kernel_offers_nothing_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_kernel_support_threads_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
     def refuse(loop: asyncio.AbstractEventLoop) -> None:
@@ -427,9 +427,9 @@ async def test_where_the_kernel_offers_nothing_there_are_threads(monkeypatch: py
         asked += 1
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr(module, "KernelSyncs", refuse)
+    monkeypatch.setattr(module, "AioFsync", refuse)
     log = CommitLog(segments(SimulatedDisk()))
-    flusher = Flusher(log, interval_seconds=60)
+    flusher = Flusher(log, FlushPolicy(interval_seconds=60))
     running = asyncio.create_task(flusher.run())
 
     for _ in range(3):
@@ -441,23 +441,22 @@ async def test_where_the_kernel_offers_nothing_there_are_threads(monkeypatch: py
 
 
 class Counting(Flusher):
-    """Counts how often it was asked whether there is enough to be synced."""
+    """Counts the checks for enough unsynced bytes, one per interval."""
 
     intervals = 0
 
     @property
-    def _is_little(self) -> bool:
+    def _has_little_unsynced(self) -> bool:
         self.intervals += 1
-        return super()._is_little
+        return super()._has_little_unsynced
 
 
-async def test_a_little_waits_for_more_intervals_and_is_synced_then(disk: SlowDisk) -> None:
+async def test_less_than_unsynced_size_min_is_synced_after_the_thorough_interval(disk: SlowDisk) -> None:
     durable = asyncio.Event()
     log = CommitLog(segments(disk))
     append(log)
-    flusher = Counting(
-        log, interval_seconds=0.001, thorough_seconds=0.005, unsynced_size_min=4096, on_durable=durable.set
-    )
+    policy = FlushPolicy(interval_seconds=0.001, thorough_seconds=0.005, unsynced_size_min=4096)
+    flusher = Counting(log, policy, on_durable=durable.set)
     running = asyncio.create_task(flusher.run())
 
     async with asyncio.timeout(20):
@@ -468,10 +467,10 @@ async def test_a_little_waits_for_more_intervals_and_is_synced_then(disk: SlowDi
     running.cancel()
 
 
-async def test_a_little_for_which_somebody_waits_is_synced_at_once(disk: SlowDisk) -> None:
+async def test_less_than_unsynced_size_min_is_synced_at_once_for_a_waiter(disk: SlowDisk) -> None:
     log = CommitLog(segments(disk))
     append(log)
-    flusher = Counting(log, interval_seconds=60, thorough_seconds=600, unsynced_size_min=4096)
+    flusher = Counting(log, FlushPolicy(interval_seconds=60, thorough_seconds=600, unsynced_size_min=4096))
     running = asyncio.create_task(flusher.run())
 
     assert await flusher.wait(log.end_offset, timeout_seconds=20)
@@ -480,10 +479,12 @@ async def test_a_little_for_which_somebody_waits_is_synced_at_once(disk: SlowDis
     running.cancel()
 
 
-async def test_enough_does_not_wait(disk: SlowDisk) -> None:
+async def test_enough_unsynced_bytes_are_synced_after_one_interval(disk: SlowDisk) -> None:
     durable = asyncio.Event()
     log = CommitLog(segments(disk))
-    flusher = Counting(log, interval_seconds=0.001, thorough_seconds=600, unsynced_size_min=300, on_durable=durable.set)
+    flusher = Counting(
+        log, FlushPolicy(interval_seconds=0.001, thorough_seconds=600, unsynced_size_min=300), on_durable=durable.set
+    )
     for _ in range(3):
         append(log)
     running = asyncio.create_task(flusher.run())

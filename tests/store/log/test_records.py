@@ -1,4 +1,4 @@
-"""Records by where they lie, several at a time."""
+"""Records: reading several records by physical offset and size."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pathlib import Path
 import pytest
 
 from kerolox.message.message import Message
-from kerolox.message.record import MAGIC_V1, MAGIC_V2, encode, size_and_magic
+from kerolox.message.records.record import MAGIC_V1, MAGIC_V2, encode, size_and_magic
 from kerolox.runtime.files import RealDisk
-from kerolox.store.log.commit_log import Draft
-from kerolox.store.log.records import Gathered, Records, cut_records
+from kerolox.store.log.commit_log import Append
+from kerolox.store.log.records import Gathered, Records, split_records
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import config, draft, draft_of_size, new_store, opened, put
 
 
 def filled(sizes: list[int], segment_size: int = 4096) -> tuple[Store, list[tuple[int, int]]]:
-    """A store with records of these sizes, each written by itself, and where they lie; its files cannot be mapped."""
+    """Return a store with records of these sizes, and offset and size of each; its files cannot be mapped."""
     disk = SimulatedDisk()
     disk.fail("view", errno.ENOMEM)
     store = opened(disk, config(mapped_file_size_commit_log=segment_size))
-    places = [put(store, draft_of_size(size))[0].physical_offset for size in sizes]
-    return store, list(zip(places, sizes, strict=True))
+    locations = [put(store, draft_of_size(size))[0].physical_offset for size in sizes]
+    return store, list(zip(locations, sizes, strict=True))
 
 
-def gathered(store: Store, places: list[tuple[int, int]]) -> tuple[Gathered, int]:
-    """What was found, and with how many reads."""
+def gathered(store: Store, locations: list[tuple[int, int]]) -> tuple[Gathered, int]:
+    """Return what was found, and the number of reads."""
     reads = 0
     read = store.log.read
 
@@ -41,38 +41,38 @@ def gathered(store: Store, places: list[tuple[int, int]]) -> tuple[Gathered, int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store.log, "read", counted)
         found = Gathered([])
-        Records(store.log).gather(found, places)
+        Records(store.log).gather(found, locations)
     return found, reads
 
 
-def test_one_read_brings_records_with_small_gaps_between_them_but_not_with_large_ones() -> None:
-    store, places = filled([500, 4096, 500, 4097, 500], 64 * 1024)
+def test_records_with_small_gaps_between_them_share_one_read() -> None:
+    store, locations = filled([500, 4096, 500, 4097, 500], 64 * 1024)
 
-    found, reads = gathered(store, places[::2])
+    found, reads = gathered(store, locations[::2])
 
     assert (reads, found.count, found.size) == (2, 3, 1500)
-    assert [bytes(run) for run in found.runs] == [store.reader.record_at(*place) for place in places[::2]]
+    assert [bytes(run) for run in found.runs] == [store.reader.record_at(*location) for location in locations[::2]]
 
 
-def test_records_of_two_files_are_read_apart() -> None:
-    store, places = filled([2000, 2000, 2000])
+def test_records_of_two_files_are_read_separately() -> None:
+    store, locations = filled([2000, 2000, 2000])
 
-    found, reads = gathered(store, places)
+    found, reads = gathered(store, locations)
 
-    # Between the second and the third lies the blank at the end of a file.
-    assert places[2][0] == 4096
+    # Between the second and the third is the blank at the end of a file.
+    assert locations[2][0] == 4096
     assert (reads, [len(run) for run in found.runs]) == (2, [4000, 2000])
 
 
-def test_what_is_not_there_is_left_out_and_noted() -> None:
-    store, places = filled([100, 100, 100])
+def test_missing_records_are_left_out_and_noted() -> None:
+    store, locations = filled([100, 100, 100])
 
-    found, _ = gathered(store, [places[0], (100, 99), (150, 20), places[2], (300, 100), (10**9, 100), (-7, 100)])
+    found, _ = gathered(store, [locations[0], (100, 99), (150, 20), locations[2], (300, 100), (10**9, 100), (-7, 100)])
 
-    assert (found.count, found.missing_offset, found.refused_offset) == (2, -7, -1)
-    assert [record for run in found.runs for record in cut_records(run)] == [
-        store.reader.record_at(*places[0]),
-        store.reader.record_at(*places[2]),
+    assert (found.count, found.missing_offset, found.rejected_offset) == (2, -7, -1)
+    assert [record for run in found.runs for record in split_records(run)] == [
+        store.reader.record_at(*locations[0]),
+        store.reader.record_at(*locations[2]),
     ]
 
 
@@ -80,7 +80,7 @@ def test_records_of_long_topics_are_found_alone_and_among_others() -> None:
     store = opened(SimulatedDisk())
     made = [draft(topic="%RETRY%" + "g" * 200), draft()]
     long, short = (
-        (place.physical_offset, len(one.records)) for place, one in zip(put(store, *made), made, strict=True)
+        (location.physical_offset, len(one.records)) for location, one in zip(put(store, *made), made, strict=True)
     )
 
     assert size_and_magic(made[0].records)[1] == MAGIC_V2
@@ -90,21 +90,21 @@ def test_records_of_long_topics_are_found_alone_and_among_others() -> None:
 
 
 def head_at(offset: int, size: int, magic: int = MAGIC_V1) -> bytes:
-    """What a record at this offset begins with."""
+    """Return the beginning of a record with this physical offset."""
     return struct.pack(">II20xq", size, magic, offset)
 
 
-@pytest.mark.parametrize("what", ["nothing", "another magic", "another place", "a size that none has", "no size"])
-def test_where_no_record_begins_a_stranger_makes_nobody_read_much(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+@pytest.mark.parametrize("what", ["no head", "wrong magic", "wrong offset", "size too large", "size too small"])
+def test_a_lookup_at_an_arbitrary_offset_reads_only_a_head(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     size = 32 * 1024 * 1024
     store = opened(SimulatedDisk(), config(mapped_file_size_commit_log=64 * 1024 * 1024))
     at = 91 + 6 - 9
     head = {
-        "nothing": size.to_bytes(4) + bytes(40),
-        "another magic": head_at(at, size - 1, 7),
-        "another place": head_at(at + 1, size - 1),
-        "a size that none has": head_at(at, size),
-        "no size": head_at(at, 3),
+        "no head": size.to_bytes(4) + bytes(40),
+        "wrong magic": head_at(at, size - 1, 7),
+        "wrong offset": head_at(at + 1, size - 1),
+        "size too large": head_at(at, size),
+        "size too small": head_at(at, 3),
     }[what]
     put(store, draft(head + bytes(100)))
     put(store, draft())
@@ -121,39 +121,39 @@ def test_where_no_record_begins_a_stranger_makes_nobody_read_much(monkeypatch: p
     assert max(sizes) < 100
 
 
-def test_a_record_is_looked_up_if_it_is_as_large_as_the_configuration_allows() -> None:
+def test_a_lookup_finds_records_up_to_the_configured_size() -> None:
     size = 17 * 1024 * 1024
     small, large = (
         opened(SimulatedDisk(), config(mapped_file_size_commit_log=64 * 1024 * 1024, max_message_size=size_max))
         for size_max in (4 * 1024 * 1024, size)
     )
     for store in (small, large):
-        (place,) = put(store, Draft("t", 0, encode(Message("t", bytes(size)), size)))
+        (location,) = put(store, Append("t", 0, encode(Message("t", bytes(size)), size)))
 
-        found = store.reader.record_at(place.physical_offset)
+        found = store.reader.record_at(location.physical_offset)
 
         assert (found is not None) is (store is large)
-        # Whoever knows the size from a queue is believed.
-        assert store.reader.record_at(place.physical_offset, place.end_offset) is not None
+        # With a size from a queue entry there is no such limit.
+        assert store.reader.record_at(location.physical_offset, location.end_offset) is not None
         assert store.reader.get("t", 0, 0).count == 1
 
 
-def test_on_a_real_disk_records_are_shown_where_they_lie(tmp_path: Path) -> None:
+def test_on_a_real_disk_records_are_views_of_the_mapped_files(tmp_path: Path) -> None:
     store = new_store(RealDisk(), config(mapped_file_size_commit_log=4096, store_path_root_dir=tmp_path))
     store.recover()
     sizes = [500, 700, 300, 2000, 2000, 600]
-    places = [(put(store, draft_of_size(size))[0].physical_offset, size) for size in sizes]
-    expected = [store.reader.record_at(*place) for place in places]
+    locations = [(put(store, draft_of_size(size))[0].physical_offset, size) for size in sizes]
+    expected = [store.reader.record_at(*location) for location in locations]
 
-    whole, reads = gathered(store, [*places[:2], *places[3:]])
+    whole, reads = gathered(store, [*locations[:2], *locations[3:]])
     assert (reads, whole.count, whole.size) == (0, 5, sum(sizes) - 300)
-    # Two side by side, one after a gap, and those of the next file.
+    # Two adjacent records, one after a gap, and those of the next file.
     assert [len(run) for run in whole.runs] == [1200, 2000, 2600]
     assert b"".join(whole.runs) == b"".join([*expected[:2], *expected[3:]])
 
-    partly, _ = gathered(store, [places[0], (100, 50), places[3], (10**9, 100)])
+    partly, _ = gathered(store, [locations[0], (100, 50), locations[3], (10**9, 100)])
     assert b"".join(partly.runs) == expected[0] + expected[3]
     assert partly.missing_offset == 10**9
     asyncio.run(store.close())
-    # What was shown is still there.
+    # The views stay valid.
     assert b"".join(whole.runs) == b"".join([*expected[:2], *expected[3:]])

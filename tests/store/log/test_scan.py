@@ -1,9 +1,9 @@
-"""Reading a commit log that may be damaged."""
+"""Scan: reading a commit log that may be damaged."""
 
 import pytest
 
-from kerolox.message.record import BLANK_MAGIC
-from kerolox.store.log.commit_log import CommitLog, Draft
+from kerolox.message.records.record import BLANK_MAGIC
+from kerolox.store.log.commit_log import Append, CommitLog
 from kerolox.store.log.scan import Damage, Scan
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import LOG, SEGMENT_SIZE, draft, draft_of_size, segments
@@ -12,9 +12,9 @@ FIRST = LOG / f"{0:020d}"
 SECOND = LOG / f"{SEGMENT_SIZE:020d}"
 
 
-def written(*drafts: Draft) -> SimulatedDisk:
+def written(*appends: Append) -> SimulatedDisk:
     disk = SimulatedDisk()
-    CommitLog(segments(disk)).append(drafts, range(len(drafts)), 1)
+    CommitLog(segments(disk)).append(appends, range(len(appends)), 1)
     return disk
 
 
@@ -26,7 +26,7 @@ def scan(disk: SimulatedDisk, start: int = 0) -> tuple[list[int], Scan]:
 
 
 def three() -> tuple[SimulatedDisk, list[int]]:
-    """Three records, with what is in a record; and where they begin and end."""
+    """Return a disk with three records, and their starts and ends."""
     disk = written(*[draft(b"body %d" % number, TAGS="red", KEYS="a b") for number in range(3)])
     size = int.from_bytes(disk.content(FIRST)[:4])
     return disk, [0, size, 2 * size, 3 * size]
@@ -38,7 +38,7 @@ def test_a_log_without_files_has_no_records() -> None:
     assert (offsets, found.end_offset, found.damages, found.torn) == ([], 0, [], None)
 
 
-def test_all_records_are_found_over_blanks_and_files() -> None:
+def test_all_records_are_found_across_blanks_and_files() -> None:
     disk = written(*[draft_of_size(size) for size in (1000, 3000, 2000, 4000, 100)])
 
     offsets, found = scan(disk)
@@ -66,8 +66,8 @@ def test_a_log_cut_at_any_byte_of_its_last_record_ends_before_it() -> None:
 
 
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
-def test_a_flipped_byte_in_the_middle_is_a_damage_or_changes_no_other_record(mask: int) -> None:
-    """Nothing but the body has a checksum: a changed time or host cannot be seen, a changed place or size can."""
+def test_a_flipped_byte_in_the_middle_is_reported_or_affects_no_other_record(mask: int) -> None:
+    """Only the body has a checksum: a changed timestamp or host is not detected, a changed offset or size is."""
     disk, (_, middle, last, end) = three()
     whole = disk.content(FIRST)
     unseen = 0
@@ -93,7 +93,7 @@ def test_a_flipped_byte_in_the_middle_is_a_damage_or_changes_no_other_record(mas
         disk.overwrite(FIRST, at, whole[at : at + 1])
 
 
-def test_a_flipped_byte_of_the_last_record_ends_the_log_before_it_and_says_why() -> None:
+def test_a_flipped_byte_of_the_last_record_ends_the_log_before_it_with_a_reason() -> None:
     disk, (_, _, last, end) = three()
     at = disk.content(FIRST).index(b"body 2")
     disk.overwrite(FIRST, at, b"B")
@@ -107,7 +107,7 @@ def test_a_flipped_byte_of_the_last_record_ends_the_log_before_it_and_says_why()
     assert "CRC" in found.torn.reason
 
 
-def test_zeros_after_the_last_record_are_its_end_and_no_damage() -> None:
+def test_zeros_after_the_last_record_are_not_damage() -> None:
     disk, (*_, end) = three()
 
     _, found = scan(disk)
@@ -127,7 +127,7 @@ def test_garbage_after_the_last_record_is_torn(garbage: bytes) -> None:
     assert found.torn[:2] == (end, end + len(garbage))
 
 
-def test_damages_between_good_records_are_each_reported() -> None:
+def test_each_damaged_range_between_valid_records_is_reported() -> None:
     disk = written(*[draft(b"%d" % number) for number in range(7)])
     size = 98
     for number in (1, 3, 4):
@@ -140,7 +140,7 @@ def test_damages_between_good_records_are_each_reported() -> None:
     assert (found.torn, found.end_offset) == (None, 7 * size)
 
 
-def test_a_damage_may_reach_over_the_end_of_a_file() -> None:
+def test_a_damaged_range_may_span_two_files() -> None:
     disk = written(draft_of_size(1000), draft_of_size(3000), draft_of_size(500), draft_of_size(500))
     disk.overwrite(FIRST, 1000, b"\xff" * 3096)
     disk.overwrite(SECOND, 0, b"\xff" * 500)
@@ -151,7 +151,7 @@ def test_a_damage_may_reach_over_the_end_of_a_file() -> None:
     assert [damage[:2] for damage in found.damages] == [(1000, 4596)]
 
 
-def test_a_blank_that_was_lost_hides_no_file() -> None:
+def test_a_lost_blank_does_not_hide_the_next_file() -> None:
     disk = written(draft_of_size(1000), draft_of_size(4000))
     disk.overwrite(FIRST, 1000, bytes(8))
 
@@ -171,7 +171,7 @@ def test_a_blank_at_the_end_of_the_last_file_ends_the_log_with_the_file() -> Non
 
 
 @pytest.mark.parametrize("size", [0, 8, 3095, 3097, 2**32 - 1])
-def test_a_blank_that_does_not_reach_the_end_of_its_file_is_none(size: int) -> None:
+def test_a_blank_of_the_wrong_size_is_invalid(size: int) -> None:
     disk = written(draft_of_size(1000))
     disk.overwrite(FIRST, 1000, size.to_bytes(4) + BLANK_MAGIC.to_bytes(4))
 
@@ -181,7 +181,7 @@ def test_a_blank_that_does_not_reach_the_end_of_its_file_is_none(size: int) -> N
     assert found.torn is not None
 
 
-def test_what_follows_a_blank_in_its_file_is_not_read() -> None:
+def test_bytes_after_a_blank_are_not_read() -> None:
     disk = written(draft_of_size(1000), draft_of_size(4000))
     disk.overwrite(FIRST, 1008, b"whatever" * 100)
 
@@ -190,8 +190,8 @@ def test_what_follows_a_blank_in_its_file_is_not_read() -> None:
     assert (offsets, found.damages, found.torn) == ([0, 4096], [], None)
 
 
-def test_a_record_that_lies_about_its_place_is_not_believed() -> None:
-    """As when a producer hides a record in a body, or an old file is copied over a new one."""
+def test_a_record_with_a_wrong_physical_offset_is_invalid() -> None:
+    """Such a record may come from a body that contains a record, or from an old file copied over a new one."""
     disk = written(*[draft(b"%d" % number) for number in range(3)])
     old = disk.content(FIRST)[:98]
     disk.overwrite(FIRST, 98, old)
@@ -199,7 +199,7 @@ def test_a_record_that_lies_about_its_place_is_not_believed() -> None:
     offsets, found = scan(disk)
 
     assert offsets == [0, 196]
-    assert found.damages == [Damage(98, 196, "a record that says it lies at 0")]
+    assert found.damages == [Damage(98, 196, "a record with physical offset 0")]
 
 
 def test_a_record_in_the_body_of_a_damaged_one_is_not_served() -> None:
@@ -213,7 +213,7 @@ def test_a_record_in_the_body_of_a_damaged_one_is_not_served() -> None:
     assert len(found.damages) == 1
 
 
-def test_properties_that_end_in_zeros_never_arrived() -> None:
+def test_properties_that_end_in_zeros_are_torn() -> None:
     disk = written(draft(b"a"), draft(b"b", KEYS="k" * 40))
     disk.overwrite(FIRST, disk.content(FIRST).index(b"kkkk") + 10, bytes(31))
 
@@ -224,7 +224,7 @@ def test_properties_that_end_in_zeros_never_arrived() -> None:
     assert "zeros" in found.torn.reason
 
 
-def test_a_topic_that_ends_in_zeros_never_arrived() -> None:
+def test_a_topic_that_ends_in_zeros_is_torn() -> None:
     disk = written(draft(b"a"), draft(b"b", topic="parcels"))
     disk.overwrite(FIRST, disk.content(FIRST).index(b"parcels") + 3, bytes(4))
 
@@ -235,7 +235,7 @@ def test_a_topic_that_ends_in_zeros_never_arrived() -> None:
     assert "zeros" in found.torn.reason
 
 
-def test_a_whole_sector_of_zeros_in_the_properties_never_arrived() -> None:
+def test_a_sector_of_zeros_in_the_properties_is_torn() -> None:
     disk = written(draft(b"a", KEYS="k" * 3000), draft(b"b"))
     assert scan(disk)[1].damages == []
     disk.overwrite(FIRST, 1024, bytes(512))
@@ -246,7 +246,7 @@ def test_a_whole_sector_of_zeros_in_the_properties_never_arrived() -> None:
     assert len(found.damages) == 1
 
 
-def test_zeros_elsewhere_in_the_properties_may_be_meant() -> None:
+def test_zeros_elsewhere_in_the_properties_are_valid() -> None:
     disk = written(draft(b"a", KEYS="k" + "\0" * 600 + "k"), draft(b"b"))
 
     offsets, found = scan(disk)
@@ -254,11 +254,11 @@ def test_zeros_elsewhere_in_the_properties_may_be_meant() -> None:
     assert (len(offsets), found.damages) == (2, [])
 
 
-def test_records_larger_than_what_is_read_at_once_are_found() -> None:
+def test_records_larger_than_a_chunk_are_found() -> None:
     disk = SimulatedDisk()
     found = segments(disk, 4 * 1024 * 1024)
-    drafts = [draft_of_size(1_500_000), draft_of_size(2_000_000), draft_of_size(1_100_000)]
-    CommitLog(found).append(drafts, range(3), 1)
+    appends = [draft_of_size(1_500_000), draft_of_size(2_000_000), draft_of_size(1_100_000)]
+    CommitLog(found).append(appends, range(3), 1)
     made = Scan(found)
 
     assert [offset for _, offset in made.records(0)] == [0, 1_500_000, 4 * 1024 * 1024]
@@ -268,7 +268,7 @@ def test_records_larger_than_what_is_read_at_once_are_found() -> None:
     assert [offset for _, offset in again.records(0)] == [0, 4 * 1024 * 1024]
 
 
-def test_what_was_reserved_and_never_written_is_not_read() -> None:
+def test_preallocated_space_is_not_read() -> None:
     disk = SimulatedDisk()
     size = 8 * 1024 * 1024
     made = segments(disk, size)
@@ -284,8 +284,8 @@ def test_what_was_reserved_and_never_written_is_not_read() -> None:
     assert disk.counts["read"] <= 3
 
 
-def test_damage_before_what_was_never_written_is_found_behind_it() -> None:
-    """The file in between was made and never used; the one after it has a record."""
+def test_a_record_after_an_unused_file_is_found() -> None:
+    """The file in between was created and never used; the one after it has a record."""
     disk = written(draft_of_size(1000), *[draft_of_size(4000) for _ in range(3)])
     disk.overwrite(SECOND, 0, bytes(SEGMENT_SIZE))
 

@@ -1,4 +1,4 @@
-"""Files of one size in a row, and how many of them are open."""
+"""Segments and OpenFiles: files of equal size, and the limit of open files."""
 
 import errno
 from pathlib import Path
@@ -19,7 +19,7 @@ def name(start: int) -> str:
 
 
 def filled(disk: SimulatedDisk, count: int, size: int = SIZE) -> Segments:
-    """Files in which each byte tells of the file that it is in."""
+    """Return segments in which each byte is the number of its file."""
     made = segments(disk, size)
     for number in range(count):
         made.extend(number * size)
@@ -36,7 +36,7 @@ def test_a_file_is_named_after_its_first_byte_and_has_its_full_size() -> None:
     assert {len(disk.content(LOG / path)) for path in disk.names(LOG)} == {SIZE}
 
 
-def test_the_first_file_may_be_any() -> None:
+def test_the_first_file_may_begin_anywhere() -> None:
     disk = SimulatedDisk()
     made = segments(disk, SIZE)
 
@@ -45,7 +45,7 @@ def test_the_first_file_may_be_any() -> None:
     assert (made.first_offset, made.end_offset, disk.names(LOG)) == (192, 256, [name(192)])
 
 
-def test_nothing_is_read_where_nothing_is() -> None:
+def test_reading_where_there_is_no_file_returns_nothing() -> None:
     made = segments(SimulatedDisk(), SIZE)
     assert (made.read(0, 10), made.first_offset, made.end_offset) == (b"", 0, 0)
 
@@ -55,7 +55,7 @@ def test_nothing_is_read_where_nothing_is() -> None:
     assert made.read(64, 0) == made.read(64, -1) == b""
 
 
-def test_what_is_read_ends_with_its_file() -> None:
+def test_a_read_ends_with_its_file() -> None:
     made = filled(SimulatedDisk(), 2)
 
     assert made.read(60, 10) == b"\1" * 4
@@ -64,7 +64,7 @@ def test_what_is_read_ends_with_its_file() -> None:
     assert made.read(127, 1) == b"\2"
 
 
-def test_what_is_read_into_a_place_ends_with_its_file() -> None:
+def test_read_into_ends_with_its_file() -> None:
     made = filled(SimulatedDisk(), 2)
     target = memoryview(bytearray(b"." * 10))
 
@@ -73,7 +73,7 @@ def test_what_is_read_into_a_place_ends_with_its_file() -> None:
     assert bytes(made.read_into(2 * SIZE, target)) == b""
 
 
-def test_what_is_written_lies_within_one_file() -> None:
+def test_a_write_must_stay_within_one_file() -> None:
     made = filled(SimulatedDisk(), 1)
 
     with pytest.raises(AssertionError):
@@ -96,7 +96,7 @@ def test_files_are_found_again() -> None:
     assert again.read(64, 3) == b"\2\2\2"
 
 
-def test_names_of_other_kinds_are_left_alone() -> None:
+def test_files_with_other_names_are_ignored() -> None:
     disk = SimulatedDisk()
     filled(disk, 1)
     disk.write(LOG / "notes.txt", b"mine")
@@ -110,7 +110,7 @@ def test_names_of_other_kinds_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("size", [SIZE - 1, SIZE + 1, 1])
-def test_a_file_of_another_size_is_refused(size: int) -> None:
+def test_a_file_of_the_wrong_size_is_rejected(size: int) -> None:
     disk = SimulatedDisk()
     filled(disk, 2)
     disk.open(LOG / name(64)).truncate(size)
@@ -119,7 +119,7 @@ def test_a_file_of_another_size_is_refused(size: int) -> None:
         segments(disk, SIZE).load()
 
 
-def test_a_file_missing_in_between_is_refused() -> None:
+def test_a_missing_file_in_between_is_rejected() -> None:
     disk = SimulatedDisk()
     filled(disk, 3)
     disk.remove(LOG / name(64))
@@ -129,7 +129,7 @@ def test_a_file_missing_in_between_is_refused() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, SIZE - 1])
-def test_a_last_file_that_was_never_written_to_and_has_not_its_size_is_removed(size: int) -> None:
+def test_an_incomplete_last_file_of_zeros_is_removed(size: int) -> None:
     disk = SimulatedDisk()
     filled(disk, 2)
     disk.open(LOG / name(128), create=True).truncate(size)
@@ -141,7 +141,7 @@ def test_a_last_file_that_was_never_written_to_and_has_not_its_size_is_removed(s
     assert disk.names(LOG) == [name(0), name(64)]
 
 
-def test_such_a_file_that_cannot_be_removed_is_made_anew() -> None:
+def test_an_incomplete_last_file_that_cannot_be_removed_is_overwritten() -> None:
     disk = SimulatedDisk()
     filled(disk, 2)
     disk.open(LOG / name(128), create=True).truncate(10)
@@ -155,7 +155,7 @@ def test_such_a_file_that_cannot_be_removed_is_made_anew() -> None:
     assert again.read(128, SIZE) == bytes(SIZE)
 
 
-def test_an_empty_file_that_is_not_the_last_is_refused() -> None:
+def test_an_empty_file_that_is_not_the_last_is_rejected() -> None:
     disk = SimulatedDisk()
     filled(disk, 2)
     disk.open(LOG / name(0)).truncate(0)
@@ -178,7 +178,7 @@ def test_a_sparse_file_that_lost_its_size_gets_it_back() -> None:
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_a_file_for_which_there_is_no_room_is_not_there(error: int) -> None:
+def test_a_file_without_disk_space_is_not_created(error: int) -> None:
     disk = SimulatedDisk()
     made = filled(disk, 1)
     disk.fail("allocate", error, count=1)
@@ -191,7 +191,7 @@ def test_a_file_for_which_there_is_no_room_is_not_there(error: int) -> None:
     assert made.read(64, SIZE) == bytes(SIZE)
 
 
-def test_what_could_not_be_removed_is_not_found_in_the_file_made_in_its_place() -> None:
+def test_a_leftover_file_is_erased_when_its_offset_is_used() -> None:
     disk = SimulatedDisk()
     made = filled(disk, 1)
     disk.write(LOG / name(64), b"old" * 10)
@@ -215,7 +215,7 @@ def test_a_new_file_survives_a_power_cut() -> None:
         assert again.starts == [0, 64]
 
 
-def test_a_new_file_that_might_not_survive_ends_the_log() -> None:
+def test_a_failed_sync_of_a_new_file_raises_sync_failed() -> None:
     disk = SimulatedDisk()
     disk.fail("sync", errno.EIO, count=1)
 
@@ -262,7 +262,7 @@ def test_cutting_leaves_zeros_in_a_sparse_file() -> None:
     assert made.read(0, SIZE) == b"x" * 10 + bytes(54)
 
 
-def test_a_file_that_was_shown_is_not_shown_any_more_when_it_is_gone(tmp_path: Path) -> None:
+def test_views_of_deleted_files_are_not_returned_again(tmp_path: Path) -> None:
     made = Segments(OpenFiles(RealDisk(), 10), tmp_path, SIZE)
     for start in (0, 64, 128):
         made.extend(start)
@@ -280,7 +280,7 @@ def test_a_file_that_was_shown_is_not_shown_any_more_when_it_is_gone(tmp_path: P
     assert bytes((made.view(130) or b"")[:4]) == b"new\0"
 
 
-def test_deleting_goes_by_whole_files_and_never_takes_the_last() -> None:
+def test_deleting_removes_whole_files_and_never_the_last() -> None:
     disk = SimulatedDisk()
     made = filled(disk, 4)
 
@@ -292,7 +292,7 @@ def test_deleting_goes_by_whole_files_and_never_takes_the_last() -> None:
     assert made.read(128, 1) == b""
 
 
-def test_a_file_that_cannot_be_deleted_stays_and_goes_later() -> None:
+def test_a_file_that_cannot_be_deleted_is_deleted_later() -> None:
     disk = SimulatedDisk()
     made = filled(disk, 3)
     disk.fail("remove", errno.EIO, count=1)
@@ -304,17 +304,17 @@ def test_a_file_that_cannot_be_deleted_stays_and_goes_later() -> None:
     assert made.delete_before(128) == 2
 
 
-def test_a_detached_file_is_not_read_and_stays_open_for_who_holds_it() -> None:
+def test_a_detached_file_is_not_read_and_stays_open_for_a_sync() -> None:
     disk = SimulatedDisk()
     made = filled(disk, 3)
-    sync = made.hold(0, 64)
+    sync = made.prepare_sync(0, 64)
 
     removal = made.detach(64)
     assert removal is not None
     assert (made.first_offset, made.read(0, 1)) == (64, b"")
     assert made.detach(64) is None
     removal.run()
-    made.settle(removal)
+    made.finish_removal(removal)
     sync.run()
     made.release(sync)
 
@@ -328,13 +328,13 @@ def test_files_that_were_not_removed_are_taken_back() -> None:
 
     removals[0].run()
     for removal in reversed(removals):
-        made.settle(removal)
+        made.finish_removal(removal)
 
     assert made.starts == [64, 128, 192]
     assert made.read(64, 1) == b"\2"
 
 
-def test_forgotten_files_are_closed_and_stay() -> None:
+def test_forget_closes_files_and_keeps_them_on_disk() -> None:
     disk = SimulatedDisk()
     made = filled(disk, 3)
 
@@ -359,7 +359,7 @@ def test_no_more_files_are_open_than_allowed() -> None:
     assert disk.open_count == 0
 
 
-def test_the_file_unused_for_longest_is_closed() -> None:
+def test_the_least_recently_used_file_is_closed() -> None:
     disk = SimulatedDisk()
     files = OpenFiles(disk, 2)
     for letter in "abc":
@@ -374,14 +374,14 @@ def test_the_file_unused_for_longest_is_closed() -> None:
         b.read(0, 1)
 
 
-def test_a_file_that_is_being_synced_stays_open_until_that_is_done() -> None:
+def test_a_file_stays_open_while_it_is_synced() -> None:
     disk = SimulatedDisk()
     files = OpenFiles(disk, 1)
     made = Segments(files, LOG, SIZE)
     made.extend(0)
     made.extend(64)
     made.extend(128)
-    sync = made.hold(0, 128)
+    sync = made.prepare_sync(0, 128)
 
     made.read(128, 1)
     made.delete_before(64)
@@ -401,14 +401,14 @@ def test_a_file_that_cannot_be_opened_is_not_held() -> None:
     disk.fail("open", errno.EMFILE, at=1, count=1)
 
     with pytest.raises(OSError, match="Too many open files"):
-        made.hold(0, 128)
+        made.prepare_sync(0, 128)
     made.sync(0, 128)
 
     assert disk.open_count <= 2
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
-def test_without_descriptors_the_files_unused_for_longest_make_room(error: int) -> None:
+def test_without_descriptors_the_least_recently_used_files_are_closed(error: int) -> None:
     disk = SimulatedDisk()
     files = OpenFiles(disk, 100)
     for letter in "abcde":
@@ -421,7 +421,7 @@ def test_without_descriptors_the_files_unused_for_longest_make_room(error: int) 
 
     assert files.get(Path("/d")) is opened[3]
     assert held.size() == 0
-    # Half of the three that nobody holds, rounded up.
+    # Half of the three files that are not held, rounded up.
     for closed in opened[1:3]:
         with pytest.raises(OSError, match="Bad file descriptor"):
             closed.size()
@@ -440,7 +440,7 @@ def test_without_descriptors_and_with_nothing_to_close_it_fails() -> None:
         files.get(Path("/b"))
 
 
-def test_a_log_goes_on_to_its_next_file_without_descriptors() -> None:
+def test_the_next_file_is_created_without_free_descriptors() -> None:
     disk = SimulatedDisk()
     made = filled(disk, 3)
     made.read(0, 1)

@@ -1,4 +1,4 @@
-"""Consume queues: twenty bytes for each message."""
+"""ConsumeQueue: appending, reading, cutting, expiring and syncing entries."""
 
 import errno
 import struct
@@ -10,14 +10,14 @@ from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.queue.consume_queue import Backlog, ConsumeQueue, Entry
 from tests.store.disks import SimulatedDisk
 
-PLACE = Path("/store/consumequeue/orders/0")
+DIRECTORY = Path("/store/consumequeue/orders/0")
 # Eight entries to a file.
 SIZE = 160
 FILLER = struct.pack(">qiq", 0, 0x7FFFFFFF, 0)
 
 
 def new_queue(disk: SimulatedDisk, size: int = SIZE) -> ConsumeQueue:
-    return ConsumeQueue(Segments(OpenFiles(disk, 10), PLACE, size, is_sparse=True))
+    return ConsumeQueue(Segments(OpenFiles(disk, 10), DIRECTORY, size, is_sparse=True))
 
 
 def loaded(disk: SimulatedDisk) -> ConsumeQueue:
@@ -27,18 +27,18 @@ def loaded(disk: SimulatedDisk) -> ConsumeQueue:
 
 
 def fill(queue: ConsumeQueue, count: int) -> None:
-    """Records of 100 bytes each, one after the other in the log."""
+    """Append entries of adjacent records of 100 bytes."""
     for number in range(queue.max_offset, queue.max_offset + count):
         assert queue.append(number, number * 100, 100, number)
 
 
 def entries(queue: ConsumeQueue) -> list[int]:
-    """What each entry is of: the number of its record, or -1 for a filler."""
+    """Return for each entry the number of its record, or -1 for a filler."""
     found = queue.entries(queue.min_offset, 10_000)
     return [-1 if entry.is_filler else entry.physical_offset // 100 for entry in found]
 
 
-def test_entries_lie_as_java_writes_them() -> None:
+def test_entries_have_the_bytes_that_java_writes() -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk)
     queue.append(0, 0, 161, 2598919)
@@ -46,12 +46,12 @@ def test_entries_lie_as_java_writes_them() -> None:
 
     queue.flush()
 
-    assert disk.content(PLACE / f"{0:020d}") == bytes.fromhex(
+    assert disk.content(DIRECTORY / f"{0:020d}") == bytes.fromhex(
         "0000000000000000 000000a1 000000000027a807 0000000100000000 000000c8 ffffffffffffffff"
     ).ljust(SIZE, b"\0")
 
 
-def test_pending_and_flushed_entries_read_alike() -> None:
+def test_pending_and_flushed_entries_are_read() -> None:
     queue = new_queue(SimulatedDisk())
     fill(queue, 5)
     queue.flush()
@@ -65,19 +65,19 @@ def test_pending_and_flushed_entries_read_alike() -> None:
     assert list(queue.entries(3, 4)) == [Entry(number * 100, 100, number) for number in range(3, 7)]
 
 
-def test_entries_go_on_from_file_to_file() -> None:
+def test_entries_continue_in_the_next_file() -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk)
     fill(queue, 20)
 
     queue.flush()
 
-    assert disk.names(PLACE) == [f"{start:020d}" for start in (0, 160, 320)]
+    assert disk.names(DIRECTORY) == [f"{start:020d}" for start in (0, 160, 320)]
     assert entries(queue) == list(range(20))
     assert len(queue.read(6, 10)) == 2 * 20
 
 
-def test_a_record_is_entered_once() -> None:
+def test_a_record_is_added_once() -> None:
     queue = new_queue(SimulatedDisk())
     fill(queue, 3)
 
@@ -87,7 +87,7 @@ def test_a_record_is_entered_once() -> None:
     assert entries(queue) == [0, 1, 2]
 
 
-def test_a_queue_finds_its_end_again() -> None:
+def test_loading_finds_the_end_of_the_queue() -> None:
     for count in range(20):
         disk = SimulatedDisk()
         queue = new_queue(disk)
@@ -109,8 +109,10 @@ def test_a_queue_may_begin_anywhere() -> None:
     queue.append(11, 1100, 100, 0)
     queue.flush()
 
-    # As Java does it: the part of the file before it is filled.
-    assert disk.content(PLACE / f"{160:020d}") == (FILLER * 3 + struct.pack(">qiq", 1100, 100, 0)).ljust(SIZE, b"\0")
+    # As in Java, the part of the file before it is filled.
+    assert disk.content(DIRECTORY / f"{160:020d}") == (FILLER * 3 + struct.pack(">qiq", 1100, 100, 0)).ljust(
+        SIZE, b"\0"
+    )
     assert (queue.min_offset, queue.max_offset) == (11, 12)
     again = loaded(disk)
     again.delete_before(0)
@@ -119,7 +121,7 @@ def test_a_queue_may_begin_anywhere() -> None:
 
 
 @pytest.mark.parametrize("first", [7, 8, 9])
-def test_a_queue_that_begins_anywhere_is_cut_and_deleted_from_before_it_is_flushed(first: int) -> None:
+def test_an_unflushed_queue_that_begins_anywhere_is_cut_and_deleted_from(first: int) -> None:
     queue = new_queue(SimulatedDisk())
     for number in range(first, 20):
         queue.append(number, number * 100, 100, 0)
@@ -133,7 +135,7 @@ def test_a_queue_that_begins_anywhere_is_cut_and_deleted_from_before_it_is_flush
 
 @pytest.mark.parametrize("count", range(1, 12))
 @pytest.mark.parametrize("missing", [1, 3, 8, 30])
-def test_missing_entries_are_filled_and_those_before_stay(count: int, missing: int) -> None:
+def test_missing_entries_become_fillers_and_earlier_ones_stay(count: int, missing: int) -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk)
     fill(queue, count)
@@ -147,7 +149,7 @@ def test_missing_entries_are_filled_and_those_before_stay(count: int, missing: i
     assert entries(loaded(disk)) == expected
 
 
-def test_more_missing_than_found_room_in_the_log_are_not_believed() -> None:
+def test_a_gap_larger_than_the_log_had_room_for_is_rejected() -> None:
     queue = new_queue(SimulatedDisk())
     fill(queue, 3)
 
@@ -160,7 +162,7 @@ def test_more_missing_than_found_room_in_the_log_are_not_believed() -> None:
     assert queue.append(3, 400, 100, 3)
 
 
-def test_a_topic_that_was_made_again_begins_again() -> None:
+def test_a_recreated_topic_starts_its_queue_again() -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk)
     fill(queue, 12)
@@ -174,7 +176,7 @@ def test_a_topic_that_was_made_again_begins_again() -> None:
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 8, 9, 15, 16, 19, 20])
 @pytest.mark.parametrize("flushed", [0, 9, 20])
-def test_cutting_forgets_the_entries_of_records_that_are_gone(kept: int, flushed: int) -> None:
+def test_cutting_removes_the_entries_of_lost_records(kept: int, flushed: int) -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk)
     fill(queue, flushed)
@@ -192,7 +194,7 @@ def test_cutting_forgets_the_entries_of_records_that_are_gone(kept: int, flushed
     assert entries(loaded(disk)) == list(range(kept + 2))
 
 
-def test_cutting_sees_through_fillers() -> None:
+def test_cutting_treats_a_filler_like_the_next_entry() -> None:
     for limit in range(30):
         queue = new_queue(SimulatedDisk())
         fill(queue, 3)
@@ -207,14 +209,14 @@ def test_cutting_sees_through_fillers() -> None:
         assert queue.entry(queue.max_offset - 1) is None or entries(queue)[-1] >= 0
 
 
-def test_what_a_crash_left_in_disorder_is_believed_only_as_far_as_the_log_knows_it() -> None:
-    """Of the entries after the first ten some pages never arrived, and one has lost its first bytes."""
+def test_after_a_crash_entries_are_kept_up_to_the_last_one_known_to_the_log() -> None:
+    """Of the entries after the first ten some pages never reached the disk, and one lacks its first bytes."""
     disk = SimulatedDisk()
     queue = new_queue(disk)
     fill(queue, 40)
     queue.flush()
     for start, data in ((160, bytes(80)), (240, bytes(7) + b"\1"), (480, bytes(160))):
-        name, at = PLACE / f"{start // SIZE * SIZE:020d}", start % SIZE
+        name, at = DIRECTORY / f"{start // SIZE * SIZE:020d}", start % SIZE
         disk.overwrite(name, at, data)
 
     again = loaded(disk)
@@ -227,7 +229,7 @@ def test_what_a_crash_left_in_disorder_is_believed_only_as_far_as_the_log_knows_
     assert entries(loaded(disk)) == list(range(9))
 
 
-def test_a_record_damaged_since_does_not_cost_the_entries_after_it() -> None:
+def test_a_damaged_record_does_not_cut_the_entries_after_it() -> None:
     for damaged in range(20):
         queue = new_queue(SimulatedDisk())
         fill(queue, 20)
@@ -237,7 +239,7 @@ def test_a_record_damaged_since_does_not_cost_the_entries_after_it() -> None:
         assert queue.max_offset >= (20 if damaged < 19 else 19)
 
 
-def test_deleting_moves_the_first_offset_and_removes_whole_files() -> None:
+def test_deleting_advances_min_offset_and_removes_whole_files() -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk)
     fill(queue, 20)
@@ -245,10 +247,10 @@ def test_deleting_moves_the_first_offset_and_removes_whole_files() -> None:
 
     queue.delete_before(950)
     assert (queue.min_offset, queue.max_offset) == (10, 20)
-    assert disk.names(PLACE) == [f"{start:020d}" for start in (160, 320)]
+    assert disk.names(DIRECTORY) == [f"{start:020d}" for start in (160, 320)]
     queue.delete_before(2000)
     assert (queue.min_offset, queue.max_offset) == (20, 20)
-    assert disk.names(PLACE) == [f"{320:020d}"]
+    assert disk.names(DIRECTORY) == [f"{320:020d}"]
 
     again = loaded(disk)
     again.delete_before(2000)
@@ -257,13 +259,13 @@ def test_deleting_moves_the_first_offset_and_removes_whole_files() -> None:
     assert entries(again) == [20]
 
 
-def test_a_queue_of_which_nothing_has_gone_is_looked_at_once() -> None:
+def test_expiring_a_queue_without_expired_entries_takes_one_read() -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk)
     fill(queue, 20)
     queue.flush()
     queue.expire(950)
-    assert (queue.min_offset, len(disk.names(PLACE))) == (10, 3)
+    assert (queue.min_offset, len(disk.names(DIRECTORY))) == (10, 3)
     reads = disk.counts["read"]
 
     queue.expire(1000)
@@ -278,7 +280,7 @@ def test_a_queue_of_which_nothing_has_gone_is_looked_at_once() -> None:
     assert not new_queue(disk).has_expired(10**9)
 
 
-def test_a_queue_knows_which_record_it_needs_to_find_its_place_again() -> None:
+def test_last_unsynced_is_the_record_of_the_last_entry_that_is_not_durable() -> None:
     queue = new_queue(SimulatedDisk())
     assert queue.last_unsynced() is None
     fill(queue, 10)
@@ -291,7 +293,7 @@ def test_a_queue_knows_which_record_it_needs_to_find_its_place_again() -> None:
     assert queue.last_unsynced() is None
 
 
-def test_deleting_looks_at_pending_entries_too() -> None:
+def test_deleting_considers_pending_entries() -> None:
     queue = new_queue(SimulatedDisk())
     fill(queue, 20)
 
@@ -316,10 +318,10 @@ def test_entries_that_could_not_be_written_stay_pending(kind: str) -> None:
     assert entries(queue) == entries(loaded(disk)) == list(range(12))
 
 
-def test_what_was_synced_survives_a_power_cut_with_its_directories() -> None:
+def test_synced_entries_and_their_directories_survive_a_power_cut() -> None:
     disk = SimulatedDisk()
-    disk.make_directory(PLACE.parent.parent)
-    disk.sync(PLACE.parent.parent.parent)
+    disk.make_directory(DIRECTORY.parent.parent)
+    disk.sync(DIRECTORY.parent.parent.parent)
     disk.sync(Path("/"))
     queue = new_queue(disk)
     for _ in range(4):
@@ -349,14 +351,14 @@ def test_only_files_with_new_entries_are_synced() -> None:
     assert disk.counts["sync"] - before == 1
 
 
-def test_a_failed_sync_leaves_a_queue_that_is_not_durable() -> None:
+def test_a_queue_is_not_durable_after_a_failed_sync() -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk)
     fill(queue, 2)
     queue.flush()
     disk.fail("sync", errno.EIO, count=1)
 
-    sync = queue.hold()
+    sync = queue.prepare_sync()
     with pytest.raises(Exception, match="sync has failed"):
         sync.run()
     queue.release(sync)
@@ -368,7 +370,7 @@ def numbers(queue: ConsumeQueue, first: int, count: int) -> list[int]:
     return [entry[0] // 100 for entry in struct.iter_unpack(">qiq", queue.read(first, count))]
 
 
-def test_who_reads_on_finds_what_was_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sequential_reads_use_the_read_ahead_data(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = new_queue(SimulatedDisk(), 8000)
     fill(queue, 300)
     queue.flush()
@@ -387,7 +389,7 @@ def test_who_reads_on_finds_what_was_read_ahead(monkeypatch: pytest.MonkeyPatch)
     assert len(reads) == 2
 
 
-def test_what_was_read_ahead_is_not_what_came_instead_of_it() -> None:
+def test_read_ahead_data_is_dropped_when_entries_change() -> None:
     disk = SimulatedDisk()
     queue = new_queue(disk, 8000)
     fill(queue, 20)
@@ -408,11 +410,11 @@ def test_what_was_read_ahead_is_not_what_came_instead_of_it() -> None:
     assert numbers(reopened, 8, 32) == [8, 9, *range(60, 90)]
 
 
-def test_so_many_queues_keep_what_they_have_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_queues_with_read_ahead_data_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kerolox.store.queue.consume_queue._AHEAD_QUEUES_MAX", 2)
     backlog, disk = Backlog(), SimulatedDisk()
     queues = [
-        ConsumeQueue(Segments(OpenFiles(disk, 10), PLACE.with_name(str(number)), 8000, is_sparse=True), backlog)
+        ConsumeQueue(Segments(OpenFiles(disk, 10), DIRECTORY.with_name(str(number)), 8000, is_sparse=True), backlog)
         for number in range(4)
     ]
     for queue in queues:
@@ -424,3 +426,13 @@ def test_so_many_queues_keep_what_they_have_read(monkeypatch: pytest.MonkeyPatch
     backlog.forget(queues[2])
     assert numbers(queues[0], 40, 10) == list(range(40, 50))
     assert [bool(queue._ahead) for queue in queues] == [True, False, True, True]
+
+
+def test_first_after_finds_the_first_record_at_or_after_an_offset() -> None:
+    queue = new_queue(SimulatedDisk())
+    fill(queue, 10)
+    starts = [entry.physical_offset for entry in queue.entries(0, 10)]
+
+    assert [queue.first_after(start) for start in starts] == list(range(10))
+    assert [queue.first_after(start + 1) for start in starts] == list(range(1, 11))
+    assert queue.first_after(0) == 0

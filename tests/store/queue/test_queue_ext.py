@@ -1,4 +1,4 @@
-"""Units beside a consume queue: their bytes, their life, and what is left of them after a crash."""
+"""Queue-ext units: their bytes, their lifetime, and recovery after a crash."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.message.peek import Peek, peek
+from kerolox.message.records.summary import RecordSummary, peek
 from kerolox.message.tags import tags_code
 from kerolox.runtime.clock import Clock
-from kerolox.store.configuration import StoreConfig
+from kerolox.store.config import StoreConfig
 from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.queue.queue_ext import ExtendedQueue, ExtUnit, QueueExt, is_address, valid_tags_code
 from kerolox.store.reader import GetStatus
-from kerolox.store.store import Store
+from kerolox.store.store import Store, StoreHooks
 from tests.golden.recordings import HERE
 from tests.store.disks import SimulatedDisk, Stopped
 from tests.store.ext_cases import GOLDEN_SEGMENT_SIZE, GOLDEN_UNITS
@@ -23,7 +23,6 @@ from tests.store.stores import (
     config,
     draft,
     draft_of_size,
-    new_store,
     opened,
     put,
     run,
@@ -38,13 +37,10 @@ def settings() -> StoreConfig:
 
 
 def extended(disk: SimulatedDisk, clock: Clock | None = None) -> Store:
-    store = new_store(disk, settings(), clock)
-    store.dispatcher.bit_map_of = bit_map_of
-    store.recover()
-    return store
+    return opened(disk, settings(), clock, StoreHooks(bit_map=bit_map_of))
 
 
-def bit_map_of(record: Peek) -> bytes:
+def bit_map_of(record: RecordSummary) -> bytes:
     return b"%08d" % record.queue_offset
 
 
@@ -75,7 +71,7 @@ def contents(disk: SimulatedDisk, directory: Path) -> list[bytes]:
 # Bytes
 
 
-def test_the_bytes_are_those_of_java() -> None:
+def test_units_have_the_bytes_that_java_writes() -> None:
     disk = SimulatedDisk()
     ext = QueueExt(Segments(OpenFiles(disk, 10), DIRECTORY, GOLDEN_SEGMENT_SIZE, is_sparse=True))
     addresses = [ext.put(unit) for unit in GOLDEN_UNITS]
@@ -86,7 +82,7 @@ def test_the_bytes_are_those_of_java() -> None:
     assert " ".join(str(address) for address in addresses) == said
 
 
-def test_what_java_wrote_is_read() -> None:
+def test_units_written_by_java_are_read() -> None:
     *files, said = (HERE / "queue_ext.hex").read_text().split("\n")[:-1]
     disk = SimulatedDisk()
     disk.make_directory(DIRECTORY)
@@ -102,7 +98,7 @@ def test_what_java_wrote_is_read() -> None:
 
 
 @pytest.mark.parametrize("size", [32748, 40_000])
-def test_a_bit_map_too_large_for_a_unit_is_not_kept(size: int) -> None:
+def test_a_bit_map_too_large_for_a_unit_is_not_stored(size: int) -> None:
     segments = Segments(OpenFiles(SimulatedDisk(), 10), DIRECTORY, 10**6, is_sparse=True)
 
     assert QueueExt(segments).put(ExtUnit(1, 2, bytes(size))) is None
@@ -110,9 +106,7 @@ def test_a_bit_map_too_large_for_a_unit_is_not_kept(size: int) -> None:
 
 
 def test_a_unit_too_large_for_a_file_leaves_the_tags_code_in_the_entry() -> None:
-    store = new_store(SimulatedDisk(), settings())
-    store.dispatcher.bit_map_of = lambda _: bytes(300)
-    store.recover()
+    store = opened(SimulatedDisk(), settings(), hooks=StoreHooks(bit_map=lambda _: bytes(300)))
     put(store, draft(TAGS="red"))
 
     (entry,) = queue_of(store).entries(0, 1)
@@ -120,10 +114,10 @@ def test_a_unit_too_large_for_a_file_leaves_the_tags_code_in_the_entry() -> None
     assert entry.tags_code == tags_code(b"red")
 
 
-# Life
+# Lifetime
 
 
-def test_each_entry_has_a_unit_and_readers_see_it() -> None:
+def test_each_entry_has_a_unit_that_filters_see() -> None:
     store = extended(SimulatedDisk())
     put(store, *[draft(TAGS="red") for _ in range(20)])
     red = tags_code(b"red")
@@ -136,14 +130,14 @@ def test_each_entry_has_a_unit_and_readers_see_it() -> None:
     assert store.reader.get("orders", 0, 0, matches=lambda code, _: code == red).count == 20
 
 
-def test_without_a_calculator_units_have_no_bit_map() -> None:
+def test_without_bit_map_function_units_have_no_bit_map() -> None:
     store = opened(SimulatedDisk(), settings())
     put(store, draft(TAGS="red"))
 
     assert [unit and unit.bit_map for unit in units(store)] == [b""]
 
 
-def test_of_an_address_whose_unit_is_lost_no_tags_code_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tags_code_is_unknown_if_the_unit_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
     disk = SimulatedDisk()
     store = extended(disk)
@@ -158,7 +152,7 @@ def test_of_an_address_whose_unit_is_lost_no_tags_code_is_known(monkeypatch: pyt
     assert valid_tags_code(plain.queues.find("orders", 0), 5) == (5, None)
 
 
-def test_units_are_there_after_a_clean_stop_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_are_kept_across_a_clean_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
     disk = SimulatedDisk()
     store = extended(disk)
@@ -174,14 +168,14 @@ def test_units_are_there_after_a_clean_stop_and_go_on(monkeypatch: pytest.Monkey
     assert maps(extended(disk)) == expected_maps(0, 40)
 
 
-def test_units_are_made_again_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_are_rebuilt_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
     disk = SimulatedDisk()
     store = extended(disk)
     for round_number in range(6):
         put(store, *[draft_of_size(700, "orders") for _ in range(10)])
         if round_number % 2:
-            run(store.behind.flush())
+            run(store.flush_behind.flush())
     run(store.flusher.flush())
 
     for left in (disk.after_kill(), *disk.after_power_cut(count=10)):
@@ -193,7 +187,7 @@ def test_units_are_made_again_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> 
         assert addresses == sorted(set(addresses))
 
 
-def two_lives(disk: SimulatedDisk) -> None:
+def run_twice(disk: SimulatedDisk) -> None:
     clock = StillClock()
     for _ in range(2):
         store = extended(disk, clock)
@@ -201,20 +195,20 @@ def two_lives(disk: SimulatedDisk) -> None:
             put(store, *[draft(b"x" * 300, TAGS="red") for _ in range(5)], draft(topic="t"))
             run(store.flusher.flush())
             put(store, draft(b"y"))
-            run(store.behind.flush())
+            run(store.flush_behind.flush())
             clock.move(10)
         run(store.close())
 
 
-def test_after_a_stop_at_any_moment_each_entry_has_its_own_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_crash_at_any_operation_each_entry_has_its_own_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
     whole = SimulatedDisk()
-    two_lives(whole)
+    run_twice(whole)
     for stop_after in range(0, whole.operations, 2):
         disk = SimulatedDisk()
         disk.stop_after = stop_after
         with pytest.raises(Stopped):
-            two_lives(disk)
+            run_twice(disk)
         for left in (disk.after_kill(), *disk.after_power_cut(seed=stop_after, count=1)):
             store = extended(left)
             check_units(store)
@@ -227,7 +221,7 @@ def test_after_a_stop_at_any_moment_each_entry_has_its_own_unit(monkeypatch: pyt
 def check_units(store: Store) -> None:
     for (topic, queue_id), queue in store.queues.items():
         assert isinstance(queue, ExtendedQueue)
-        # Where the log has lost a record in between there is a filler.
+        # A filler stands for a record that the log has lost.
         entries = [(at, entry) for at, entry in enumerate(queue.entries(0, queue.max_offset)) if not entry.is_filler]
         addresses = [entry.tags_code for _, entry in entries]
         assert addresses == sorted(set(addresses))
@@ -238,15 +232,15 @@ def check_units(store: Store) -> None:
                 assert queue.ext.unit(entry.tags_code) == (known.tags_code, known.store_timestamp, b"%08d" % offset)
 
 
-def test_a_cut_queue_forgets_the_units_of_what_it_lost() -> None:
+def test_cutting_a_queue_removes_the_units_of_lost_entries() -> None:
     store = extended(SimulatedDisk())
-    places = put(store, *[draft() for _ in range(20)])
+    appended = put(store, *[draft() for _ in range(20)])
     queue = queue_of(store)
     queue.flush()
     put(store, *[draft() for _ in range(4)])
 
     for count in (22, 20, 13, 7, 0):
-        end = places[count].physical_offset if count < 20 else store.log.end_offset - (24 - count) * 98
+        end = appended[count].physical_offset if count < 20 else store.log.end_offset - (24 - count) * 98
         queue.cut(end)
         assert maps(store) == expected_maps(0, count)
         last = queue.entry(count - 1) if count else None
@@ -255,7 +249,7 @@ def test_a_cut_queue_forgets_the_units_of_what_it_lost() -> None:
     assert maps(store) == [b"new"]
 
 
-def test_files_of_units_go_with_the_entries_that_speak_of_them() -> None:
+def test_files_of_units_are_deleted_with_the_entries_that_refer_to_them() -> None:
     disk = SimulatedDisk()
     store = extended(disk)
     put(store, *[draft_of_size(1000, "orders") for _ in range(40)])
@@ -271,7 +265,7 @@ def test_files_of_units_go_with_the_entries_that_speak_of_them() -> None:
     assert maps(store) == expected_maps(queue.min_offset, 40)
 
 
-def test_where_units_were_removed_no_address_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_units_were_removed_no_address_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
     disk = SimulatedDisk()
     store = extended(disk)
@@ -288,7 +282,7 @@ def test_where_units_were_removed_no_address_is_given_twice(monkeypatch: pytest.
     assert (got.status, got.count) == (GetStatus.FOUND, 10)
 
 
-def test_units_that_were_switched_on_late_begin_with_the_next_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enabling_units_later_affects_only_new_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
     disk = SimulatedDisk()
     plain = opened(disk)

@@ -1,4 +1,4 @@
-"""All consume queues of a store."""
+"""Queues: all consume queues of a store."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from kerolox.store.log.segments import OpenFiles
 from kerolox.store.queue.queues import Queues
 from tests.store.disks import SimulatedDisk
 
-PLACE = Path("/store/consumequeue")
+DIRECTORY = Path("/store/consumequeue")
 
 
 def new_queues(disk: SimulatedDisk) -> Queues:
-    return Queues(OpenFiles(disk, 10), PLACE, 160)
+    return Queues(OpenFiles(disk, 10), DIRECTORY, 160)
 
 
-def test_queues_are_made_on_demand_and_found_again() -> None:
+def test_queues_are_created_on_demand_and_found_again() -> None:
     disk = SimulatedDisk()
     queues = new_queues(disk)
     assert queues.get("orders", 3) is None
@@ -38,15 +38,15 @@ def test_an_empty_queue_has_no_files() -> None:
 
     new_queues(disk).find("orders", 0).flush()
 
-    assert disk.names(PLACE) == []
+    assert disk.names(DIRECTORY) == []
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../x", "a\\b", "a\0b", "x" * 256, "ü" * 128])
-def test_a_topic_that_is_no_name_of_a_directory_is_refused(topic: str) -> None:
-    with pytest.raises(NotStorable, match="no queue can be made"):
+def test_a_topic_that_cannot_be_a_directory_name_is_rejected(topic: str) -> None:
+    with pytest.raises(NotStorable, match="cannot be the name of a queue directory"):
         new_queues(SimulatedDisk()).find(topic, 0)
 
 
-def test_a_queue_below_zero_is_refused() -> None:
+def test_a_negative_queue_id_is_rejected() -> None:
     with pytest.raises(NotStorable, match="-1"):
         new_queues(SimulatedDisk()).find("orders", -1)

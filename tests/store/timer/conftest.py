@@ -1,4 +1,4 @@
-"""What the timer's tests share."""
+"""Fixtures of the timer's tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The timer's checkpoint: Java's bytes, and what Java does not know of."""
+"""The timer's checkpoint: Java's bytes, and our own fields."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ def new_checkpoint(disk: SimulatedDisk) -> TimerCheckpoint:
     return checkpoint
 
 
-def moved(disk: SimulatedDisk) -> TimerCheckpoint:
+def with_progress(disk: SimulatedDisk) -> TimerCheckpoint:
     checkpoint = new_checkpoint(disk)
-    checkpoint.move(read_time=1, log_position=2, queue_offset=3, delivered_from=4, counts_version=5, now=6)
+    checkpoint.set_progress(read_time=1, log_position=2, queue_offset=3, delivered_from=4, counts_version=5, now=6)
     checkpoint.flush()
     return checkpoint
 
 
-def test_javas_checkpoint_is_read_and_written_the_same() -> None:
+def test_the_checkpoint_of_java_is_read_and_written_back() -> None:
     golden = timers.load()
     disk = SimulatedDisk()
     disk.make_directory(PATH.parent)
@@ -38,9 +38,9 @@ def test_javas_checkpoint_is_read_and_written_the_same() -> None:
     assert checkpoint.delivered_from is None
 
 
-def test_what_was_noted_is_read_again() -> None:
+def test_flushed_progress_is_read_again() -> None:
     disk = SimulatedDisk()
-    moved(disk)
+    with_progress(disk)
     again = new_checkpoint(disk)
     assert (again.read_time, again.log_position, again.queue_offset, again.master_queue_offset) == (1, 2, 3, 3)
     assert (again.delivered_from, again.counts_version) == (4, 5)
@@ -48,18 +48,18 @@ def test_what_was_noted_is_read_again() -> None:
     assert len(disk.content(PATH)) == 4096
 
 
-def test_what_java_does_not_know_of_is_not_believed_once_java_has_moved_on() -> None:
+def test_our_fields_are_ignored_after_java_has_written() -> None:
     disk = SimulatedDisk()
-    moved(disk)
+    with_progress(disk)
     disk.overwrite(PATH, 0, (9).to_bytes(8))
     again = new_checkpoint(disk)
     assert again.read_time == 9
     assert (again.delivered_from, again.counts_version) == (None, None)
 
 
-def test_the_version_changes_only_with_what_a_slave_wants_to_know() -> None:
-    checkpoint = moved(SimulatedDisk())
-    checkpoint.move(read_time=1, log_position=7, queue_offset=3, delivered_from=8, counts_version=9, now=10)
+def test_the_version_changes_only_with_the_fields_of_a_slave() -> None:
+    checkpoint = with_progress(SimulatedDisk())
+    checkpoint.set_progress(read_time=1, log_position=7, queue_offset=3, delivered_from=8, counts_version=9, now=10)
     assert (checkpoint.timestamp, checkpoint.counter) == (6, 1)
-    checkpoint.move(read_time=2, log_position=7, queue_offset=3, delivered_from=8, counts_version=9, now=10)
+    checkpoint.set_progress(read_time=2, log_position=7, queue_offset=3, delivered_from=8, counts_version=9, now=10)
     assert (checkpoint.timestamp, checkpoint.counter) == (10, 2)

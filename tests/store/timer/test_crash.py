@@ -1,4 +1,4 @@
-"""The machine stops after every operation that changes something, and timers go on where they were."""
+"""The machine stops after every changing operation, and the timer resumes."""
 
 import contextlib
 import errno
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kerolox.message.hosts import NOWHERE
-from kerolox.message.record import decode
-from kerolox.store.checking.check import check as store_check
-from kerolox.store.configuration import FlushDiskType, StoreConfig
+from kerolox.message.hosts import NO_HOST
+from kerolox.message.records.record import decode
+from kerolox.store.check.check import check as store_check
+from kerolox.store.config import FlushDiskType, StoreConfig
 from kerolox.store.errors import StoreError
 from kerolox.store.timer.recall import handle_of, recall
 from tests.store.disks import SimulatedDisk, Stopped
@@ -25,16 +25,18 @@ TOPICS = ("orders", "bills")
 
 @dataclass
 class History:
-    """When each message is due, which of them are sure to be stored, and which were recalled."""
+    """When each message is due, which are durable, and which were recalled."""
 
     due: dict[str, int] = field(default_factory=dict)
     promised: set[str] = field(default_factory=set)
     recalled: set[str] = field(default_factory=set)
     sure_recalls: set[str] = field(default_factory=set)
+    # The time at which the machine stopped.
+    stopped_at: int = 0
 
 
 class Script:
-    """Sends, recalls, rolls and delivers, through several files of the timer log and two lives."""
+    """Sends, recalls, rolls and delivers, with several timer log files and a restart."""
 
     def __init__(self, disk: SimulatedDisk, settings: StoreConfig) -> None:
         self.history = History()
@@ -60,7 +62,7 @@ class Script:
         self.bench = self.bench.reopened()
         self._send("c", delay=5)
         self._pass(20)
-        run(self.bench.store.behind.flush())
+        run(self.bench.store.flush_behind.flush())
         self._pass(100, step=20)
         self._pass(30, step=10)
 
@@ -75,7 +77,7 @@ class Script:
         self.history.recalled.add(name)
         now = self.bench.clock.millis()
         handle = self._handles[name]
-        hosts = {"born_host": NOWHERE, "store_host": NOWHERE}
+        hosts = {"born_host": NO_HOST, "store_host": NO_HOST}
         self.bench.store_diverted(recall(handle, self.bench.config, now, topic="bills", broker_name="b", **hosts))
         if self._is_async:
             self.history.sure_recalls.add(name)
@@ -100,22 +102,25 @@ def run_until(stop_after: int | None, flush: FlushDiskType) -> tuple[SimulatedDi
         script.run()
     except Stopped:
         assert stop_after is not None
+    script.history.stopped_at = script.bench.clock.millis()
     return disk, script.history
 
 
-def check(disk: SimulatedDisk, history: History, flush: FlushDiskType) -> None:
-    """Opens what was left behind, lets all time pass, and looks at what was delivered."""
+def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, set_back_millis: int = 0) -> None:
+    """Opens the remaining files, lets time pass and checks what was delivered."""
     settings = timer_config()
     settings.flush_disk_type = flush
-    bench = Bench(disk, settings, StillClock(NOW + 20_000)).open()
-    for _ in range(12):
+    bench = Bench(disk, settings, StillClock(max(NOW + 20_000, history.stopped_at) - set_back_millis)).open()
+    for _ in range(12 + set_back_millis // 20_000):
         bench.pass_time(20, 20)
         bench.flush()
+        if set_back_millis:
+            bench = bench.reopened()
     delivered: Counter[str] = Counter()
     for message in [decode(data) for topic in TOPICS for data in all_records(bench.store, topic)]:
         name = message.body.decode()
         delivered[name] += 1
-        assert message.store_timestamp >= history.due[name], name
+        assert message.store_timestamp >= history.due[name] - set_back_millis, name
     assert history.promised - history.recalled <= delivered.keys()
     assert not history.sure_recalls & delivered.keys()
     assert max(delivered.values(), default=1) == 1
@@ -125,24 +130,32 @@ def check(disk: SimulatedDisk, history: History, flush: FlushDiskType) -> None:
 @pytest.mark.parametrize("flush", FlushDiskType)
 def test_a_killed_process_delivers_everything_exactly_once(flush: FlushDiskType) -> None:
     for stop_after, disk, history in every_stop(flush):
-        with told(f"killed after {stop_after}"):
+        with with_note(f"killed after {stop_after}"):
             check(disk.after_kill(), history, flush)
 
 
-def test_a_power_cut_loses_no_timer_that_was_durable_and_doubles_none() -> None:
+@pytest.mark.parametrize("seconds", [60, 3600])
+def test_a_killed_process_whose_clock_is_set_back_delivers_everything_exactly_once(seconds: int) -> None:
+    flush = FlushDiskType.ASYNC_FLUSH
+    for stop_after, disk, history in every_stop(flush, step=3 if seconds == 60 else 23):
+        with with_note(f"killed after {stop_after}"):
+            check(disk.after_kill(), history, flush, set_back_millis=seconds * 1000)
+
+
+def test_a_power_cut_delivers_each_durable_message_exactly_once() -> None:
     flush = FlushDiskType.SYNC_FLUSH
     for stop_after, disk, history in every_stop(flush):
         for number, left in enumerate(disk.after_power_cut(seed=stop_after, count=IMAGES)):
-            with told(f"cut after {stop_after}, image {number}"):
+            with with_note(f"cut after {stop_after}, image {number}"):
                 check(left, history, flush)
 
 
-def test_after_a_start_that_follows_a_kill_or_a_power_cut_the_files_are_whole() -> None:
+def test_after_recovery_from_a_kill_or_a_power_cut_the_files_are_intact() -> None:
     flush = FlushDiskType.SYNC_FLUSH
     for stop_after in range(0, run_until(None, flush)[0].operations, 5):
         disk, _ = run_until(stop_after, flush)
         for number, left in enumerate([disk.after_kill(), *disk.after_power_cut(seed=stop_after, count=1)]):
-            with told(f"stopped after {stop_after}, image {number}"):
+            with with_note(f"stopped after {stop_after}, image {number}"):
                 settings = timer_config()
                 settings.flush_disk_type = flush
                 Bench(left, settings, StillClock(NOW + 20_000)).open().close()
@@ -150,19 +163,19 @@ def test_after_a_start_that_follows_a_kill_or_a_power_cut_the_files_are_whole() 
                 report = store_check(settings, disk=left, wheel_slots=SLOTS)
 
                 assert report.is_clean
-                # Records that were never promised may be damaged.
+                # Records that were not durable may be damaged.
                 assert [each for each in report.complaints if not each.startswith("log: ")] == []
 
 
-def every_stop(flush: FlushDiskType) -> Iterator[tuple[int, SimulatedDisk, History]]:
+def every_stop(flush: FlushDiskType, step: int = 1) -> Iterator[tuple[int, SimulatedDisk, History]]:
     operations = run_until(None, flush)[0].operations
     assert operations > 200
-    for stop_after in range(operations):
+    for stop_after in range(0, operations, step):
         yield stop_after, *run_until(stop_after, flush)
 
 
 @contextlib.contextmanager
-def told(where: str) -> Iterator[None]:
+def with_note(where: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
@@ -170,16 +183,17 @@ def told(where: str) -> Iterator[None]:
         raise
 
 
-def test_an_operation_that_fails_loses_nothing_that_was_accepted() -> None:
+def test_a_failing_operation_loses_no_accepted_message() -> None:
     flush = FlushDiskType.ASYNC_FLUSH
     operations = run_until(None, flush)[0].operations
     for number in range(operations):
         disk = SimulatedDisk()
         disk.fail_operation(number, (errno.ENOSPC, errno.EIO)[number % 2])
         script = Script(disk, timer_config())
-        # Whoever started it would end it now, and start it again.
+        # The supervisor would stop and restart the broker now.
         with contextlib.suppress(OSError, StoreError):
             script.run()
+        script.history.stopped_at = script.bench.clock.millis()
         disk.heal()
-        with told(f"operation {number} failed"):
+        with with_note(f"operation {number} failed"):
             check(disk.after_kill(), script.history, flush)

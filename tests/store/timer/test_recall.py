@@ -1,18 +1,18 @@
-"""Messages that are taken back before they are delivered."""
+"""Recalling messages before they are delivered."""
 
 import pytest
 
-from kerolox.message.hosts import NOWHERE
+from kerolox.message.hosts import NO_HOST
 from kerolox.message.ids import RecallHandle, encode_handle
 from kerolox.message.message import Message
-from kerolox.store.configuration import StoreConfig
+from kerolox.store.config import StoreConfig
 from kerolox.store.errors import TimerIllegal
 from kerolox.store.timer.recall import handle_of, is_recalled, recall
 from tests.store.timer.timers import NOW, Bench, timer_config
 
 
 def recalled(handle: str, config: StoreConfig | None = None, now: int = NOW, topic: str = "orders") -> Message:
-    hosts = {"born_host": NOWHERE, "store_host": NOWHERE}
+    hosts = {"born_host": NO_HOST, "store_host": NO_HOST}
     return recall(handle, config or StoreConfig(), now, topic=topic, broker_name="b", producer_group="g", **hosts)
 
 
@@ -22,7 +22,7 @@ def handle(topic: str = "orders", broker: str = "b", deliver: str = str(NOW + 50
 
 @pytest.mark.parametrize("with_topic", [False, True])
 @pytest.mark.parametrize("delay", [5, 250])
-def test_a_recalled_message_is_not_delivered_and_others_are(with_topic: bool, delay: int) -> None:
+def test_only_the_recalled_message_is_not_delivered(with_topic: bool, delay: int) -> None:
     bench = Bench(settings=timer_config(append_topic_for_timer_delete_key=with_topic)).open()
     stored = bench.send("a", TIMER_DELAY_SEC=str(delay))
     bench.send("b", TIMER_DELAY_SEC=str(delay))
@@ -38,7 +38,7 @@ def test_a_recalled_message_is_not_delivered_and_others_are(with_topic: bool, de
     assert again.timer.pending("orders") == 0
 
 
-def test_a_recall_of_nothing_changes_nothing(bench: Bench) -> None:
+def test_a_recall_without_a_message_changes_nothing(bench: Bench) -> None:
     stored = bench.send("a", TIMER_DELAY_SEC="5")
     wrong = handle(deliver=str(int(stored.get("TIMER_OUT_MS") or 0) + 1), unique_id="b")
     bench.store_diverted(recalled(wrong))
@@ -47,8 +47,8 @@ def test_a_recall_of_nothing_changes_nothing(bench: Bench) -> None:
     assert bench.timer.pending("orders") == 0
 
 
-def test_a_recall_that_was_stored_in_time_counts_even_if_it_is_read_late(bench: Bench) -> None:
-    """As after a stop; Java would deliver the message."""
+def test_a_recall_stored_in_time_is_effective_although_it_is_read_late(bench: Bench) -> None:
+    """As after a restart; Java would deliver the message."""
     stored = bench.send("a", TIMER_DELAY_SEC="5")
     bench.work()
     for number in range(1000):
@@ -59,7 +59,7 @@ def test_a_recall_that_was_stored_in_time_counts_even_if_it_is_read_late(bench: 
     assert bench.names() == []
 
 
-def test_a_recall_that_is_entered_after_the_delivery_is_dropped(bench: Bench) -> None:
+def test_a_recall_enqueued_after_the_delivery_is_dropped(bench: Bench) -> None:
     stored = bench.send("a", TIMER_DELAY_SEC="5")
     bench.work()
     bench.config.timer_stop_enqueue = True
@@ -71,19 +71,29 @@ def test_a_recall_that_is_entered_after_the_delivery_is_dropped(bench: Bench) ->
     assert bench.timer.pending("orders") == 0
 
 
-def test_the_mark_is_as_java_writes_it() -> None:
+def test_the_delete_marker_equals_that_of_java() -> None:
     mark = recalled(handle())
     assert (mark.topic, mark.queue_id, mark.body, mark.born_timestamp) == ("orders", 0, b"0", NOW)
     assert mark.parsed == {
         "TAGS": "_RECALL_TAG_",
-        "TIMER_DEL_UNIQKEY": "a",
+        "TIMER_DEL_UNIQKEY": "orders+a",
         "UNIQ_KEY": "a",
         "TIMER_DELIVER_MS": str(NOW + 5000),
         "BORN_TIMESTAMP": str(NOW),
         "PGROUP": "g",
     }
-    named = recalled(handle(), StoreConfig(append_topic_for_timer_delete_key=True))
-    assert named.get("TIMER_DEL_UNIQKEY") == "orders+a"
+    unnamed = recalled(handle(), StoreConfig(append_topic_for_timer_delete_key=False))
+    assert unnamed.get("TIMER_DEL_UNIQKEY") == "a"
+
+
+def test_a_handle_of_one_topic_does_not_recall_a_message_of_another(bench: Bench) -> None:
+    stored = bench.send("a", "bills", TIMER_DELAY_SEC="5")
+    forged = handle(topic="orders", deliver=str(int(stored.get("TIMER_OUT_MS") or 0) + 1), unique_id="a")
+
+    bench.store_diverted(recalled(forged))
+    bench.pass_time(10)
+
+    assert bench.names("bills") == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -99,20 +109,20 @@ def test_the_mark_is_as_java_writes_it() -> None:
         (handle(deliver="9" * 30), "recall failed, timestamp invalid"),
     ],
 )
-def test_a_handle_that_cannot_be_used_is_refused_in_javas_words(text: str, reason: str) -> None:
+def test_an_invalid_handle_is_refused_in_the_words_of_java(text: str, reason: str) -> None:
     with pytest.raises(TimerIllegal, match=reason):
         recalled(text)
 
 
-def test_a_handle_is_given_only_for_what_waits(bench: Bench) -> None:
-    waiting = bench.timer.divert(Message("orders", b"", b"UNIQ_KEY\x01a\x02TIMER_DELAY_SEC\x015\x02"))
-    assert handle_of(waiting, "b") == handle(deliver=str(NOW + 4001))
+def test_only_pending_messages_get_a_handle(bench: Bench) -> None:
+    timer_message = bench.timer.divert(Message("orders", b"", b"UNIQ_KEY\x01a\x02TIMER_DELAY_SEC\x015\x02"))
+    assert handle_of(timer_message, "b") == handle(deliver=str(NOW + 4001))
     assert handle_of(Message("orders", b"", b"UNIQ_KEY\x01a\x02"), "b") is None
     retried = bench.timer.divert(Message("%RETRY%g", b"", b"UNIQ_KEY\x01a\x02TIMER_DELAY_SEC\x015\x02"))
     assert handle_of(retried, "b") is None
 
 
-def test_a_message_is_known_by_its_key_or_by_topic_and_key() -> None:
+def test_a_message_is_recalled_by_its_key_or_by_topic_and_key() -> None:
     assert is_recalled("t", b"k", {b"k"})
     assert is_recalled("t", b"k", {b"t+k"})
     assert not is_recalled("t", b"k", {b"u+k"})

@@ -1,4 +1,4 @@
-"""Files that do not agree: what Java's own order of writing may leave behind, and what a crash may."""
+"""Files that do not agree, as Java's order of writing or a crash may leave them."""
 
 import pytest
 
@@ -11,8 +11,8 @@ from tests.store.timer.timers import NOW, Bench
 CHECKPOINT = ROOT / "config" / "timercheck"
 
 
-def waiting() -> tuple[SimulatedDisk, Bench]:
-    """Three messages that wait, and a clean stop."""
+def stopped_timer() -> tuple[SimulatedDisk, Bench]:
+    """Returns a cleanly stopped timer with three pending messages."""
     disk = SimulatedDisk()
     bench = Bench(disk).open()
     for name in ("a", "b", "c"):
@@ -27,15 +27,15 @@ def opened(disk: SimulatedDisk, bench: Bench) -> Bench:
 
 
 def set_checkpoint(disk: SimulatedDisk, *values: int) -> None:
-    """Changes the first fields as Java would, which leaves ours as they were."""
+    """Changes the first fields as Java would, without changing ours."""
     for number, value in enumerate(values):
         disk.overwrite(CHECKPOINT, number * 8, value.to_bytes(8))
 
 
 @pytest.mark.parametrize("log_position", [0, 52, 104, 156])
-def test_units_after_the_checkpoint_are_not_entered_again(log_position: int) -> None:
-    """Java's checkpoint says how far the timer log was durable one flush earlier."""
-    disk, bench = waiting()
+def test_messages_with_units_after_the_checkpoint_are_not_enqueued_again(log_position: int) -> None:
+    """Java's checkpoint has the durable end of the timer log of the previous flush."""
+    disk, bench = stopped_timer()
     set_checkpoint(disk, NOW, log_position, log_position // UNIT_SIZE, 3)
     again = opened(disk, bench)
     assert again.timer.pending("orders") == 3
@@ -44,15 +44,15 @@ def test_units_after_the_checkpoint_are_not_entered_again(log_position: int) -> 
 
 
 def test_a_queue_offset_ahead_of_the_log_position_loses_nothing() -> None:
-    disk, bench = waiting()
+    disk, bench = stopped_timer()
     set_checkpoint(disk, NOW, 0, 3, 3)
     again = opened(disk, bench)
     again.pass_time(25)
     assert again.names() == ["a", "b", "c"]
 
 
-def test_a_wheel_without_what_the_log_has_is_made_anew() -> None:
-    disk, bench = waiting()
+def test_a_wheel_that_lacks_units_of_the_log_is_rebuilt() -> None:
+    disk, bench = stopped_timer()
     disk.write(ROOT / "timerwheel", bytes(len(disk.content(ROOT / "timerwheel"))))
     set_checkpoint(disk, NOW, 0, 0, 0)
     again = opened(disk, bench)
@@ -60,9 +60,9 @@ def test_a_wheel_without_what_the_log_has_is_made_anew() -> None:
     assert again.names() == ["a", "b", "c"]
 
 
-def test_a_wheel_that_leads_beyond_the_log_is_mended() -> None:
-    disk, bench = waiting()
-    # Java lost the last unit, which its wheel knows of.
+def test_slots_that_point_beyond_the_log_are_repaired() -> None:
+    disk, bench = stopped_timer()
+    # Java lost the last unit, which its wheel points to.
     disk.overwrite(ROOT / "timerlog" / f"{0:020d}", 2 * UNIT_SIZE, bytes(UNIT_SIZE))
     set_checkpoint(disk, NOW, 52, 1, 1)
     out = NOW + 19_000 + 2000
@@ -74,7 +74,7 @@ def test_a_wheel_that_leads_beyond_the_log_is_mended() -> None:
 
 
 def test_a_unit_that_points_to_no_timer_message_ends_the_log() -> None:
-    disk, bench = waiting()
+    disk, bench = stopped_timer()
     disk.overwrite(ROOT / "timerlog" / f"{0:020d}", UNIT_SIZE + 28, (7).to_bytes(8))
     set_checkpoint(disk, NOW, 0, 0, 0)
     again = opened(disk, bench)
@@ -83,8 +83,8 @@ def test_a_unit_that_points_to_no_timer_message_ends_the_log() -> None:
     assert again.names() == ["a", "b", "c"]
 
 
-def test_without_any_file_of_the_timer_all_is_read_again() -> None:
-    disk, bench = waiting()
+def test_without_the_timer_files_all_messages_are_enqueued_again() -> None:
+    disk, bench = stopped_timer()
     disk.remove(CHECKPOINT)
     disk.remove(ROOT / "timerwheel")
     disk.remove(ROOT / "timerlog" / f"{0:020d}")
@@ -93,13 +93,13 @@ def test_without_any_file_of_the_timer_all_is_read_again() -> None:
     assert again.names() == ["a", "b", "c"]
 
 
-def test_counts_that_are_lost_or_wrong_are_counted_anew() -> None:
-    disk, bench = waiting()
+def test_lost_or_wrong_counts_are_counted_again() -> None:
+    disk, bench = stopped_timer()
     disk.remove(ROOT / "config" / "timermetrics")
     assert opened(disk, bench).timer.pending("orders") == 3
 
 
-def test_files_of_the_timer_log_leave_with_the_commit_log() -> None:
+def test_timer_log_files_are_deleted_with_the_commit_log() -> None:
     disk = SimulatedDisk()
     bench = Bench(disk).open()
     for number in range(40):

@@ -2,17 +2,18 @@
 
 import asyncio
 import errno
+from collections.abc import Callable
 
 import pytest
 
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
-from kerolox.message.record import encode
+from kerolox.message.records.record import encode
 from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.service import Supervisor
-from kerolox.store.configuration import FlushDiskType
-from kerolox.store.errors import StoreDamaged, StoreError, TimerRefused
-from kerolox.store.log.commit_log import Draft
+from kerolox.store.config import FlushDiskType
+from kerolox.store.errors import StoreError, TimerRefused
+from kerolox.store.log.commit_log import Append
 from kerolox.store.timer.divert import TIMER_TOPIC
 from kerolox.store.timer.timer import Timer
 from tests.store.disks import SimulatedDisk
@@ -34,7 +35,7 @@ def test_a_message_is_never_early_and_late_by_less_than_the_precision(delay: int
     assert 0 <= bench.clock.millis() - sent_at - delay < 1000
 
 
-def test_a_delivered_message_is_what_was_sent_with_its_bookkeeping(bench: Bench) -> None:
+def test_a_delivered_message_equals_the_sent_one_plus_timer_properties(bench: Bench) -> None:
     bench.send("a", "orders", 3, TAGS="red", TIMER_DELAY_SEC="5")
     bench.pass_time(7)
 
@@ -52,7 +53,7 @@ def test_a_delivered_message_is_what_was_sent_with_its_bookkeeping(bench: Bench)
     }
 
 
-def test_messages_of_one_moment_come_in_the_order_in_which_they_were_sent(bench: Bench) -> None:
+def test_messages_of_one_slot_are_delivered_in_the_order_they_were_sent(bench: Bench) -> None:
     for number in range(700):
         bench.send(f"{number}", TIMER_DELIVER_MS=str(NOW + 5_000))
     bench.pass_time(10)
@@ -60,7 +61,7 @@ def test_messages_of_one_moment_come_in_the_order_in_which_they_were_sent(bench:
     assert bench.names() == [f"{number}" for number in range(700)]
 
 
-def test_messages_of_different_moments_come_when_they_are_due(bench: Bench) -> None:
+def test_messages_of_different_slots_are_delivered_when_they_are_due(bench: Bench) -> None:
     for seconds in (9, 3, 6, 3):
         bench.send(f"in {seconds}", TIMER_DELAY_SEC=str(seconds))
     bench.pass_time(4)
@@ -69,7 +70,7 @@ def test_messages_of_different_moments_come_when_they_are_due(bench: Bench) -> N
     assert bench.names() == ["in 3", "in 3", "in 6", "in 9"]
 
 
-def test_a_message_that_is_entered_after_its_slot_was_delivered_is_delivered_at_once(bench: Bench) -> None:
+def test_a_message_enqueued_after_its_slot_was_delivered_is_delivered_at_once(bench: Bench) -> None:
     bench.config.timer_stop_enqueue = True
     bench.send("late", TIMER_DELAY_SEC="2")
     bench.pass_time(10)
@@ -81,7 +82,7 @@ def test_a_message_that_is_entered_after_its_slot_was_delivered_is_delivered_at_
     assert bench.timer.pending("orders") == 0
 
 
-def test_how_many_wait_is_counted_for_each_topic(bench: Bench) -> None:
+def test_pending_messages_are_counted_by_topic(bench: Bench) -> None:
     for delay in (5, 5, 20):
         bench.send("a", TIMER_DELAY_SEC=str(delay))
     bench.send("b", "bills", TIMER_DELAY_SEC="5")
@@ -117,7 +118,7 @@ def test_any_delay_around_the_window_is_kept(delay: int) -> None:
     assert bench.names() == ["a"]
 
 
-def test_the_wheel_turns_again_and_again(bench: Bench) -> None:
+def test_slots_are_reused_in_every_round_of_the_wheel(bench: Bench) -> None:
     expected = []
     for turn in range(3 * SLOTS // 60):
         bench.send(f"{turn}", TIMER_DELAY_SEC="60")
@@ -131,7 +132,7 @@ def test_the_wheel_turns_again_and_again(bench: Bench) -> None:
 
 
 def test_after_a_stop_longer_than_the_wheel_nothing_is_lost(bench: Bench) -> None:
-    """Java forgets what was due more than seven days, half its wheel, before it is started again."""
+    """Java drops messages that were due more than seven days, half its wheel, before a restart."""
     bench.send("a", TIMER_DELAY_SEC="60")
     bench.work()
     bench.close()
@@ -143,7 +144,7 @@ def test_after_a_stop_longer_than_the_wheel_nothing_is_lost(bench: Bench) -> Non
     assert again.names() == ["a"]
 
 
-def test_what_would_take_the_slot_of_something_overdue_waits(bench: Bench) -> None:
+def test_a_message_for_a_slot_with_overdue_messages_is_enqueued_later(bench: Bench) -> None:
     bench.config.timer_stop_dequeue = True
     bench.send("old", TIMER_DELAY_SEC="50")
     bench.work()
@@ -160,7 +161,7 @@ def test_what_would_take_the_slot_of_something_overdue_waits(bench: Bench) -> No
     assert sorted(bench.names()) == ["new", "old", "other"]
 
 
-def test_nothing_is_entered_while_that_is_stopped(bench: Bench) -> None:
+def test_nothing_is_enqueued_while_timer_stop_enqueue_is_set(bench: Bench) -> None:
     bench.config.timer_stop_enqueue = True
     bench.send("a", TIMER_DELAY_SEC="5")
     bench.pass_time(10)
@@ -170,7 +171,7 @@ def test_nothing_is_entered_while_that_is_stopped(bench: Bench) -> None:
     assert bench.names() == ["a"]
 
 
-def test_a_clock_that_goes_back_loses_nothing(bench: Bench) -> None:
+def test_a_clock_that_is_set_back_loses_nothing(bench: Bench) -> None:
     bench.pass_time(100)
     again = bench.reopened()
     again.clock.move(-50)
@@ -181,7 +182,7 @@ def test_a_clock_that_goes_back_loses_nothing(bench: Bench) -> None:
     assert third.names() == ["a"]
 
 
-def test_a_clock_that_goes_back_makes_nothing_early(bench: Bench) -> None:
+def test_a_clock_that_is_set_back_makes_nothing_early(bench: Bench) -> None:
     bench.pass_time(100)
     bench.clock.move(-50)
     bench.send("a", TIMER_DELAY_SEC="5")
@@ -192,7 +193,7 @@ def test_a_clock_that_goes_back_makes_nothing_early(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1000, 100), (100, 1000)])
-def test_another_precision_waits_until_nothing_waits_any_more(before: int, after: int) -> None:
+def test_the_precision_can_be_changed_only_without_pending_messages(before: int, after: int) -> None:
     settings = timer_config(timer_precision_ms=before)
     bench = Bench(settings=settings).open()
     bench.send("a", TIMER_DELAY_SEC="5")
@@ -202,7 +203,9 @@ def test_another_precision_waits_until_nothing_waits_any_more(before: int, after
     settings.timer_precision_ms = after
     changed = Bench(bench.disk, settings, bench.clock)
     changed.store.recover()
-    with pytest.raises(StoreError, match=f"timerPrecisionMs is {after}, and messages wait in a wheel of {before}"):
+    with pytest.raises(
+        StoreError, match=f"timerPrecisionMs is {after}, but messages are pending in a wheel of {before}"
+    ):
         changed.timer.recover()
     changed.close()
 
@@ -218,23 +221,23 @@ def test_another_precision_waits_until_nothing_waits_any_more(before: int, after
     assert [slot for _, slot in last.timer.wheel.pending()] == []
 
 
-def test_a_message_in_the_queue_that_says_no_time_is_passed_over(bench: Bench) -> None:
+def test_a_queued_message_without_a_time_is_skipped(bench: Bench) -> None:
     stray = Message(TIMER_TOPIC, b"?", to_bytes({"UNIQ_KEY": "x"}))
-    put(bench.store, Draft(TIMER_TOPIC, 0, encode(stray)))
+    put(bench.store, Append(TIMER_TOPIC, 0, encode(stray)))
     bench.send("a", TIMER_DELAY_SEC="5")
     bench.pass_time(10)
     assert bench.names() == ["a"]
 
 
-def test_a_message_for_a_queue_that_cannot_be_is_passed_over(bench: Bench) -> None:
+def test_a_message_for_an_invalid_queue_is_skipped(bench: Bench) -> None:
     properties = to_bytes({"TIMER_OUT_MS": str(NOW + 3000), "REAL_TOPIC": "../up", "REAL_QID": "0"})
-    put(bench.store, Draft(TIMER_TOPIC, 0, encode(Message(TIMER_TOPIC, b"?", properties))))
+    put(bench.store, Append(TIMER_TOPIC, 0, encode(Message(TIMER_TOPIC, b"?", properties))))
     bench.send("a", TIMER_DELAY_SEC="5")
     bench.pass_time(10)
     assert bench.names() == ["a"]
 
 
-def test_properties_too_long_for_the_bookkeeping_are_delivered_without_it() -> None:
+def test_timer_properties_are_omitted_if_the_properties_would_be_too_long() -> None:
     bench = Bench(settings=timer_config(mapped_file_size_commit_log=200_000)).open()
     bench.send("a", TIMER_DELAY_SEC="5", filler="x" * 32_640)
     bench.pass_time(10)
@@ -273,7 +276,7 @@ def test_a_timer_log_that_cannot_be_written_is_written_later() -> None:
     assert again.names() == ["a"]
 
 
-def test_after_a_failed_sync_the_checkpoint_stays_and_the_next_start_makes_good() -> None:
+def test_after_a_failed_sync_the_checkpoint_stays_and_the_next_start_recovers() -> None:
     disk = SimulatedDisk()
     bench = Bench(disk).open()
     bench.flush()
@@ -293,7 +296,7 @@ def test_after_a_failed_sync_the_checkpoint_stays_and_the_next_start_makes_good(
     assert again.names() == ["a", "b"]
 
 
-def test_under_sync_flush_messages_are_delivered_too() -> None:
+def test_messages_are_delivered_under_sync_flush() -> None:
     settings = timer_config()
     settings.flush_disk_type = FlushDiskType.SYNC_FLUSH
     bench = Bench(settings=settings).open()
@@ -305,7 +308,7 @@ def test_under_sync_flush_messages_are_delivered_too() -> None:
     assert bench.names() == ["a"]
 
 
-def test_too_many_for_one_moment_are_refused() -> None:
+def test_too_many_messages_for_one_slot_are_refused() -> None:
     bench = Bench(settings=timer_config(timer_congest_num_each_slot=3)).open()
     for _ in range(4):
         bench.send("a", TIMER_DELIVER_MS=str(NOW + 5000))
@@ -315,33 +318,72 @@ def test_too_many_for_one_moment_are_refused() -> None:
     bench.send("a", TIMER_DELIVER_MS=str(NOW + 6000))
 
 
-def test_a_timer_that_is_switched_off_touches_nothing() -> None:
+def test_a_disabled_timer_creates_no_files() -> None:
     bench = Bench(settings=timer_config(timer_wheel_enable=False)).open()
     bench.close()
     assert isinstance(bench.disk, SimulatedDisk)
     assert "timerwheel" not in bench.disk.names(ROOT)
 
 
-def test_a_wheel_of_another_size_is_refused() -> None:
+def zero_slots(disk: SimulatedDisk) -> None:
+    disk.overwrite(ROOT / "timerwheel", 0, bytes(len(disk.content(ROOT / "timerwheel"))))
+
+
+def garble_slots(disk: SimulatedDisk) -> None:
+    """Makes all slots point to the first unit."""
+    content = disk.content(ROOT / "timerwheel")
+    for at in range(0, len(content), 32):
+        if any(content[at : at + 32]):
+            disk.overwrite(ROOT / "timerwheel", at + 16, bytes(8))
+
+
+DAMAGES: dict[str, Callable[[SimulatedDisk], None]] = {
+    "a wheel of another size": lambda disk: disk.write(ROOT / "timerwheel", bytes(64)),
+    "a wheel of zeros": zero_slots,
+    "slots that lead elsewhere": garble_slots,
+    "no wheel": lambda disk: disk.remove(ROOT / "timerwheel"),
+    "a damaged checkpoint": lambda disk: disk.overwrite(ROOT / "config" / "timercheck", 0, b"\x7f" * 104),
+    "no checkpoint": lambda disk: disk.remove(ROOT / "config" / "timercheck"),
+    "no first file of the timer log": lambda disk: disk.remove(ROOT / "timerlog" / disk.names(ROOT / "timerlog")[0]),
+    "no second file of the timer log": lambda disk: disk.remove(ROOT / "timerlog" / disk.names(ROOT / "timerlog")[1]),
+    "damaged counts": lambda disk: disk.write(ROOT / "config" / "timermetrics", b"{ torn"),
+}
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_each_message_is_delivered_once_after_damage_to_any_timer_file(
+    damage: str, is_clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     bench = Bench().open()
-    bench.close()
+    for number in range(12):
+        bench.send(f"m{number}", TIMER_DELIVER_MS=str(NOW + 3000 + number * 5000))
+    bench.pass_time(20)
+    bench.flush()
+    assert len(bench.names()) == 4
+    if is_clean:
+        bench.close()
     assert isinstance(bench.disk, SimulatedDisk)
-    bench.disk.write(ROOT / "timerwheel", bytes(64))
-    again = Bench(bench.disk, bench.config, bench.clock)
-    again.store.recover()
-    with pytest.raises(StoreDamaged, match="timerwheel has 64 bytes, expected 16384"):
-        again.timer.recover()
+    disk = bench.disk.after_kill()
+    DAMAGES[damage](disk)
+
+    again = Bench(disk, bench.config, bench.clock).open()
+    again.pass_time(60)
+
+    assert again.timer.metrics.pending_count == 0
+    assert sorted(again.names()) == sorted(f"m{number}" for number in range(12))
+    assert "timer" in caplog.text
     again.close()
-    assert bench.disk.open_count == 0
+    assert disk.open_count == 0
 
 
-async def test_as_a_service_it_delivers_while_the_clock_runs() -> None:
+async def test_the_service_delivers_while_the_clock_runs() -> None:
     disk, clock, settings = SimulatedDisk(), ManualClock(NOW), timer_config()
     store = new_store(disk, settings, clock)
     timer = Timer(store, clock=clock, disk=disk, slots=SLOTS)
     async with Supervisor(store, timer):
         message = timer.divert(Message("orders", b"a", to_bytes({"UNIQ_KEY": "a", "TIMER_DELAY_MS": "2500"})))
-        put(store, Draft(message.topic, message.queue_id, encode(message)))
+        put(store, Append(message.topic, message.queue_id, encode(message)))
         await clock.advance(2.4)
         assert all_records(store) == []
         await clock.advance(1.0)

@@ -1,4 +1,4 @@
-"""The timer log: Java's bytes, blanks between files, and what is deleted."""
+"""The timer log: Java's bytes, blanks between files, and deletion."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def flush(log: TimerLog) -> None:
     log.release(sync)
 
 
-def test_javas_units_are_read() -> None:
+def test_units_of_java_are_read() -> None:
     disk = SimulatedDisk()
     disk.make_directory(DIRECTORY)
     golden = timers.load()
@@ -56,7 +56,7 @@ def test_javas_units_are_read() -> None:
     assert MAGIC_DEFAULT | MAGIC_ROLL | MAGIC_DELETE == 7
 
 
-def test_units_that_java_wrote_are_written_with_the_same_bytes() -> None:
+def test_units_are_written_with_the_bytes_of_java() -> None:
     golden = timers.load()
     theirs, ours = SimulatedDisk(), SimulatedDisk()
     theirs.make_directory(DIRECTORY)
@@ -72,7 +72,7 @@ def test_units_that_java_wrote_are_written_with_the_same_bytes() -> None:
     assert {name: ours.content(DIRECTORY / name) for name in ours.names(DIRECTORY)} == golden.log
 
 
-def test_units_are_read_from_memory_and_from_the_files_alike() -> None:
+def test_units_are_read_from_memory_and_from_files() -> None:
     log = filled(SimulatedDisk(), 5)
     for number in range(5, 12):
         log.append(unit(number * 100))
@@ -81,7 +81,7 @@ def test_units_are_read_from_memory_and_from_the_files_alike() -> None:
     assert log.unit(log.end) is None
 
 
-def test_only_what_was_there_at_the_beginning_of_a_flush_is_written() -> None:
+def test_a_flush_writes_only_units_from_before_it_began() -> None:
     disk = SimulatedDisk()
     log = filled(disk, 1)
     log.append(unit(200))
@@ -92,7 +92,7 @@ def test_only_what_was_there_at_the_beginning_of_a_flush_is_written() -> None:
     assert log.pending_bytes == UNIT_SIZE
 
 
-def test_a_unit_that_makes_no_sense_ends_the_log() -> None:
+def test_an_invalid_unit_ends_the_log() -> None:
     for at, data in ((0, b"\0\0\0\0"), (15, b"\0"), (15, b"\x20"), (4, b"\x7f"), (28, b"\xff"), (36, b"\0\0\0\0")):
         disk = SimulatedDisk()
         filled(disk, 3)
@@ -100,7 +100,7 @@ def test_a_unit_that_makes_no_sense_ends_the_log() -> None:
         assert len(list(new_log(disk).units(0))) == 1, at
 
 
-def test_after_a_cut_nothing_of_what_was_there_is_found() -> None:
+def test_truncated_units_are_not_found() -> None:
     disk = SimulatedDisk()
     filled(disk, 8)
     log = new_log(disk)
@@ -110,7 +110,7 @@ def test_after_a_cut_nothing_of_what_was_there_is_found() -> None:
     assert [found.physical_offset for _, found in new_log(disk).units(0)] == [0, 700]
 
 
-def test_files_are_deleted_once_the_commit_log_has_lost_their_last_message() -> None:
+def test_a_file_is_deleted_once_the_commit_log_lost_its_last_message() -> None:
     disk = SimulatedDisk()
     log = filled(disk, 8)
     assert log.delete_before(200) == 0

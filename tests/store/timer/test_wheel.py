@@ -1,4 +1,4 @@
-"""The wheel: Java's bytes, turns, and pages that come and go."""
+"""The timer wheel: Java's bytes, rounds, and pages in memory."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def new_wheel(disk: SimulatedDisk | None = None, read_time: int = NOW, slots: in
 
 
 def flush(wheel: Wheel) -> None:
-    changes = wheel.take()
+    changes = wheel.take_changes()
     changes.write()
     changes.file.sync()
 
@@ -33,7 +33,7 @@ def test_the_default_wheel_is_as_large_as_javas() -> None:
     assert len(disk.content(PATH)) == timers.load().wheel_size
 
 
-def test_javas_slots_are_read() -> None:
+def test_slots_of_java_are_read() -> None:
     golden = timers.load()
     disk = SimulatedDisk()
     content = bytearray(golden.wheel_size)
@@ -52,12 +52,12 @@ def test_javas_slots_are_read() -> None:
     assert wheel.pages == 2
 
 
-def test_what_was_flushed_is_there_again() -> None:
+def test_flushed_slots_are_loaded() -> None:
     disk = SimulatedDisk()
     wheel = new_wheel(disk)
-    wheel.enter(NOW + 5000, 100, 1)
-    wheel.enter(NOW + 5000, 200, 1)
-    wheel.enter(NOW + 299_000, 300, -1)
+    wheel.add(NOW + 5000, 100, 1)
+    wheel.add(NOW + 5000, 200, 1)
+    wheel.add(NOW + 299_000, 300, -1)
     flush(wheel)
 
     again = new_wheel(disk)
@@ -66,72 +66,89 @@ def test_what_was_flushed_is_there_again() -> None:
     assert new_wheel(disk, NOW + 6000).slot(NOW + 5000) == Slot()
 
 
-def test_the_next_moment_is_found_across_pages_and_the_end_of_the_wheel() -> None:
+def test_the_next_slot_is_found_across_pages_and_the_end_of_the_wheel() -> None:
     for distance in range(0, 300, 7):
         wheel = new_wheel()
         time = NOW + distance * 1000
-        wheel.enter(time, 1, 1)
+        wheel.add(time, 1, 1)
 
         assert wheel.next_due(time, 10_000) is None
         assert wheel.read_time == time
         assert wheel.next_due(time + 1000, 10_000) == time
 
 
-def test_looking_for_the_next_moment_is_bounded() -> None:
+def test_the_search_for_the_next_slot_is_bounded() -> None:
     wheel = new_wheel(slots=SLOTS)
-    wheel.enter(NOW + 100_000_000, 1, 1)
+    wheel.add(NOW + 100_000_000, 1, 1)
 
     assert wheel.next_due(NOW + 200_000_000, 3) is None
-    assert NOW < wheel.read_time < NOW + 100_000_000
-    steps = 0
-    while wheel.next_due(NOW + 200_000_000, 100) is None:
-        steps += 1
-    assert wheel.read_time == NOW + 100_000_000
-    assert steps < 20
+    assert wheel.next_due(NOW + 200_000_000, 3) == NOW + 100_000_000
+    wheel.advance(NOW + 100_001_000)
+    years = 10 * 365 * 86_400_000
+    assert wheel.next_due(NOW + years, 3) is None
+    assert wheel.read_time == NOW + years
 
 
-def test_pages_that_are_history_leave_memory() -> None:
+def test_rewinding_erases_finished_slots_also_in_the_file() -> None:
+    wheel = new_wheel(slots=SLOTS)
+    for second in (10, 20, 3000):
+        wheel.add(NOW + second * 1000, second, 1)
+    flush(wheel)
+    while (time := wheel.next_due(NOW + 1_000_000, 10_000)) is not None:
+        wheel.advance(time + 1000)
+    flush(wheel)
+
+    wheel.rewind(NOW + 15_000)
+
+    assert list(wheel.pending()) == [(NOW + 3_000_000, Slot(3000, 3000, 1))]
+    flush(wheel)
+    assert wheel.slot(NOW + 20_000) == Slot()
+    wheel.add(NOW + 20_000, 5000, 1)
+    assert wheel.next_due(NOW + 1_000_000, 10_000) == NOW + 20_000
+
+
+def test_finished_pages_are_removed_from_memory() -> None:
     wheel = new_wheel(slots=SLOTS)
     for second in range(2000):
-        wheel.enter(NOW + second * 1000, second, 1)
+        wheel.add(NOW + second * 1000, second, 1)
     assert wheel.pages > 15
     flush(wheel)
     while (time := wheel.next_due(NOW + 2_000_000, 10_000)) is not None:
-        wheel.pass_by(time + 1000)
+        wheel.advance(time + 1000)
     assert wheel.pages <= 1
 
 
-def test_pages_that_became_history_before_they_were_written_leave_memory_when_they_are() -> None:
+def test_finished_pages_are_removed_from_memory_once_they_are_written() -> None:
     wheel = new_wheel(slots=SLOTS)
-    wheel.enter(NOW + 1000, 1, 1)
-    wheel.pass_by(NOW + 1_000_000)
+    wheel.add(NOW + 1000, 1, 1)
+    wheel.advance(NOW + 1_000_000)
     assert wheel.pages == 1
     flush(wheel)
     assert wheel.pages == 0
 
 
-def test_a_slot_that_holds_something_overdue_is_taken() -> None:
+def test_a_slot_with_overdue_messages_is_taken() -> None:
     wheel = new_wheel()
-    wheel.enter(NOW + 5000, 1, 1)
+    wheel.add(NOW + 5000, 1, 1)
     assert wheel.is_taken(NOW + 305_000)
     assert not wheel.is_taken(NOW + 5000)
     assert not wheel.is_taken(NOW + 6000)
-    wheel.pass_by(NOW + 6000)
+    wheel.advance(NOW + 6000)
     assert not wheel.is_taken(NOW + 305_000)
 
 
-def test_what_could_not_be_written_is_written_again() -> None:
+def test_pages_that_could_not_be_written_are_written_again() -> None:
     disk = SimulatedDisk()
     wheel = new_wheel(disk)
-    wheel.enter(NOW + 5000, 1, 1)
-    changes = wheel.take()
-    assert wheel.take().pages == {}
-    wheel.put_back(changes)
+    wheel.add(NOW + 5000, 1, 1)
+    changes = wheel.take_changes()
+    assert wheel.take_changes().pages == {}
+    wheel.restore_changes(changes)
     flush(wheel)
     assert dict(new_wheel(disk).pending()) == {NOW + 5000: Slot(1, 1, 1)}
 
 
-def test_a_file_of_another_size_is_refused() -> None:
+def test_a_file_of_a_wrong_size_is_refused() -> None:
     disk = SimulatedDisk()
     new_wheel(disk).close()
     with pytest.raises(StoreDamaged, match="/timerwheel has 9600 bytes, expected 9664"):
@@ -144,10 +161,10 @@ def test_a_file_of_another_size_is_refused() -> None:
     begin=st.integers(0, 320),
     size=st.integers(1, 320),
 )
-def test_what_is_due_within_a_time_is_counted_whatever_page_it_is_on(
+def test_due_messages_within_a_time_are_counted_across_pages(
     entered: dict[int, int], now: int, begin: int, size: int
 ) -> None:
-    """The wheel has two pages and a part of one, and time may be anywhere on it."""
+    """The wheel has two pages and a part of a third, and the time may be anywhere in it."""
     start = NOW + now * 1000
     wheel = new_wheel(read_time=start)
     for slot, count in entered.items():

@@ -7,10 +7,10 @@ import pytest
 
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
-from kerolox.message.record import decode, encode
+from kerolox.message.records.record import decode, encode
 from kerolox.runtime.files import Disk
-from kerolox.store.configuration import StoreConfig
-from kerolox.store.log.commit_log import Draft
+from kerolox.store.config import StoreConfig
+from kerolox.store.log.commit_log import Append
 from kerolox.store.timer.timer import Timer
 from tests.store.disks import SimulatedDisk
 from tests.store.stores import StillClock, all_records, config, new_store, put, run, without_threads
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NOW = 1_700_000_000_000
-# Eight minutes, in place of fourteen days.
+# Eight minutes instead of fourteen days.
 SLOTS = 512
 # Room for five units, and a blank after them.
 LOG_FILE_SIZE = 52 * 5 + 30
@@ -33,14 +33,14 @@ def timer_config(**settings: object) -> StoreConfig:
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
 
-    async def in_no_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def call_inline(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
 
-    monkeypatch.setattr("kerolox.store.timer.behind.in_thread", in_no_thread)
+    monkeypatch.setattr("kerolox.store.timer.flush.in_thread", call_inline)
 
 
 class Bench:
-    """Sends, lets time pass, and looks at what was delivered. Opened again it goes on with the same disk."""
+    """A store with a timer: sends messages, lets time pass and returns what was delivered."""
 
     def __init__(
         self, disk: Disk | None = None, settings: StoreConfig | None = None, clock: StillClock | None = None
@@ -61,27 +61,27 @@ class Bench:
         run(self.store.close())
 
     def reopened(self) -> "Bench":
-        """Closes all, and opens it again."""
+        """Closes the timer and store, and opens them again."""
         self.close()
         return Bench(self.disk, self.config, self.clock).open()
 
     def send(self, name: str, topic: str = "orders", queue_id: int = 0, **properties: str) -> Message:
-        """Sends a message whose body and unique key are `name`; returns what was stored of it."""
+        """Sends a message whose body and unique key are `name`; returns the stored message."""
         message = Message(topic, name.encode(), to_bytes({"UNIQ_KEY": name, **properties}), queue_id)
         return self.store_diverted(message)
 
     def store_diverted(self, message: Message) -> Message:
         diverted = self.timer.divert(message)
-        put(self.store, Draft(diverted.topic, diverted.queue_id, encode(diverted)))
+        put(self.store, Append(diverted.topic, diverted.queue_id, encode(diverted)))
         return diverted
 
     def work(self) -> None:
-        """Does all that is to be done at this moment."""
-        while self.timer.turn():
+        """Enqueues and delivers everything that is due now."""
+        while self.timer.run_once():
             pass
 
     def pass_time(self, seconds: float, step: float = 1.0) -> None:
-        """Lets time pass, doing what is to be done at each step."""
+        """Lets time pass, with `work` at each step."""
         passed = 0.0
         while passed < seconds:
             self.clock.move(min(step, seconds - passed))
@@ -95,5 +95,5 @@ class Bench:
         return [decode(record, check_crc=True) for record in all_records(self.store, topic, queue_id)]
 
     def names(self, topic: str = "orders", queue_id: int = 0) -> list[str]:
-        """Returns the names of what was delivered, in order."""
+        """Returns the names of delivered messages, in order."""
         return [message.body.decode() for message in self.messages(topic, queue_id)]

@@ -6,7 +6,7 @@ from kerolox.errors import ProtocolError
 from kerolox.wire.bodies.clients import ConsumerData, HeartbeatData, SubscriptionData
 
 
-def test_a_heartbeat_of_the_cpp_client_has_numbers_for_enums_and_texts_for_numbers() -> None:
+def test_a_heartbeat_of_the_cpp_client_with_ordinals_and_strings_is_decoded() -> None:
     data = (
         b'{"clientID":"1-127.0.0.1@x","consumerDataSet":[{"consumeFromWhere":0,"consumeType":1,"groupName":"group",'
         b'"messageModel":1,"subscriptionDataSet":[{"codeSet":["2598919"],"subString":"TagA","subVersion":"1700000000000",'
@@ -46,6 +46,6 @@ def test_a_heartbeat_of_the_cpp_client_has_numbers_for_enums_and_texts_for_numbe
         b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[{"topic":"t","subVersion":"x"}]}]}',
     ],
 )
-def test_what_is_no_heartbeat_is_refused(data: bytes) -> None:
+def test_an_invalid_heartbeat_is_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         HeartbeatData.decode(data)

@@ -1,4 +1,4 @@
-"""What a broker registers, compressed and plain; what it could do to us, refused."""
+"""Registrations, compressed and plain, and hostile ones."""
 
 import struct
 import zlib
@@ -44,7 +44,7 @@ BODY = RegisterBrokerBody(
     ),
 )
 
-# The pieces of a compressed registration, to be put together wrongly.
+# Pieces of a compressed registration, for assembling invalid ones.
 VERSION = b'{"counter":3,"stateVersion":0,"timestamp":1}'
 
 
@@ -85,14 +85,14 @@ def test_a_new_server_reads_what_an_old_broker_compressed_under_a_new_number() -
     assert decompress(compress(BODY, V4), V5).topic_config_serialize_wrapper.topic_queue_mapping_info_map is None
 
 
-def test_what_java_compressed_is_compressed_to_the_same_bytes() -> None:
+def test_compression_gives_javas_bytes() -> None:
     java = recorded("5.5.0")
 
     assert compress(decompress(java.body, java.version), java.version) == java.body
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
-def test_java_compresses_as_hard_as_it_can_and_so_do_we(version: str) -> None:
+def test_the_compression_level_is_javas(version: str) -> None:
     java = recorded(version)
 
     assert zlib.compress(zlib.decompress(java.body), 9) == java.body
@@ -122,7 +122,7 @@ def test_an_empty_registration_has_no_topics() -> None:
     assert RegisterBrokerBody.decode(b"{}") == RegisterBrokerBody()
 
 
-def test_a_bomb_is_refused_before_it_is_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_refused_before_it_is_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "INFLATED_SIZE_MAX", 1000)
     bomb = zlib.compress(bytes(10_000_000), 9)
 
@@ -131,13 +131,13 @@ def test_a_bomb_is_refused_before_it_is_inflated(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"{}", b"x\xda", b"not zlib at all"])
-def test_what_is_not_compressed_is_refused(data: bytes) -> None:
+def test_data_that_is_not_zlib_is_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="registration"):
         decompress(data, V5)
 
 
 def test_a_stream_cut_anywhere_is_refused() -> None:
-    """Even where only the checksum is missing: what came before may be anything."""
+    """Even if only the checksum is missing: the data before it is unverified."""
     whole = compress(BODY, V5)
 
     for size in range(len(whole)):
@@ -159,7 +159,7 @@ def test_a_plain_text_cut_anywhere_is_refused() -> None:
     [(), (sized(VERSION),), (sized(VERSION), number(0)), (sized(VERSION), number(0), sized(b"[]"))],
     ids=["version", "topics", "filter servers", "mappings"],
 )
-def test_a_lying_count_or_size_is_refused(pieces: tuple[bytes, ...], count: int) -> None:
+def test_a_count_or_size_beyond_the_data_is_refused(pieces: tuple[bytes, ...], count: int) -> None:
     with pytest.raises(ProtocolError, match=f"{count} announced, 1 bytes left"):
         decompress(inflated(*pieces, number(count), b"x"), V5)
 
@@ -168,7 +168,7 @@ def test_a_lying_count_or_size_is_refused(pieces: tuple[bytes, ...], count: int)
     "topic",
     [b"", b"T", b"T 1 1 6", b"T one 1 6 SINGLE_TAG", b"\xff 1 1 6 SINGLE_TAG", b"T 1 1 6 SINGLE_TAG {", b"T  1 1 6 X"],
 )
-def test_a_topic_that_cannot_be_read_is_refused(topic: bytes) -> None:
+def test_an_invalid_topic_is_refused(topic: bytes) -> None:
     with pytest.raises(ProtocolError):
         decompress(inflated(sized(VERSION), number(1), sized(topic), sized(b"[]")), V5)
 

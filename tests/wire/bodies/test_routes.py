@@ -41,7 +41,7 @@ def test_a_route_that_only_registers_queues_has_no_brokers() -> None:
     assert TopicRouteData.decode(b'{"queueDatas":[{"brokerName":"b"}]}').broker_datas == []
 
 
-def test_a_broker_that_is_written_once_and_referred_to_is_read_twice() -> None:
+def test_a_fastjson_reference_to_a_broker_is_resolved() -> None:
     """fastjson writes an object that it has written before as a reference."""
     info = ClusterInfo.decode(
         b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"x"},"brokerName":"a","cluster":"c"},'
@@ -68,6 +68,6 @@ def test_a_group_of_brokers_is_written_as_java_writes_it() -> None:
     ],
 )
 def test_a_number_that_java_could_not_read_from_us_is_refused(text: str) -> None:
-    """One broker's nonsense would make the routes of all unreadable."""
+    """One broker's invalid number would make the routes of all clients unreadable."""
     with pytest.raises(ProtocolError, match="not a TopicRouteData: "):
         TopicRouteData.decode(text.encode())

@@ -1,10 +1,10 @@
-"""What a consumer says of itself, in Java's words."""
+"""ConsumerRunningInfo under Java's member names."""
 
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
 
 
-def test_names_are_javas_also_where_it_slipped() -> None:
+def test_names_are_javas_including_its_typos() -> None:
     info = ConsumerRunningInfo(
         mq_table={MessageQueue("broker-a", 0, "orders"): ProcessQueueInfo(is_dropped=True, cached_msg_size_in_mi_b=3)},
         status_table={"orders": ConsumeStatus(consume_ok_tps=1.5)},

@@ -1,4 +1,4 @@
-"""Topics as brokers of different ages describe them."""
+"""Topic configuration of different broker versions."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_a_topic_is_written_as_java_writes_it() -> None:
     )
 
 
-def test_what_a_topic_does_not_say_has_javas_defaults() -> None:
+def test_absent_members_of_a_topic_have_javas_defaults() -> None:
     assert TopicConfig.decode(b'{"topicName":"T"}') == TopicConfig(
         topic_name="T",
         read_queue_nums=16,
@@ -59,7 +59,7 @@ def test_flags_are_numbers_on_the_wire() -> None:
     assert b'"topicSysFlag":2,' in table.encode()
 
 
-def test_a_list_names_a_broker_only_if_it_knows_one() -> None:
+def test_a_topic_list_omits_an_unknown_broker_address() -> None:
     assert TopicList([]).encode() == b'{"topicList":[]}'
     assert TopicList(["T"], "10.0.0.1:10911").encode() == b'{"brokerAddr":"10.0.0.1:10911","topicList":["T"]}'
 

@@ -1,1 +1,1 @@
-"""Popping: messages are handed out for a time, and come again if nobody says in that time that they were consumed."""
+"""POP consumption: messages are invisible for a time and come again if they are not acknowledged within it."""

@@ -1,11 +1,11 @@
-"""Which queues a member of a group consumes, and whether it pulls or pops them."""
+"""Broker-side queue assignment, and whether groups pull or pop (MessageRequestModeManager)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from kerolox.broker.configuration import BrokerConfig
-from kerolox.broker.persistence import Kept
-from kerolox.broker.system_topics import RETRY_PREFIX
+from kerolox.broker.config import BrokerConfig
+from kerolox.broker.tables.json_file import JsonFile
+from kerolox.broker.tables.system_topics import RETRY_PREFIX
 from kerolox.errors import SystemBusy
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
@@ -16,21 +16,21 @@ from kerolox.wire.bodies.queues import MessageQueue
 
 MESSAGE_REQUEST_MODE = "messageRequestMode.json"
 _PERSIST_SECONDS = 10
-# A bound the original does not have.
+# A limit that RocketMQ does not have.
 _MODES_MAX = 200_000
 
 Queues = Sequence[MessageQueue]
-# Of all queues and all members, sorted, those of one member.
+# (sorted queues, sorted members, member) -> queues of that member.
 Strategy = Callable[[Queues, Sequence[str], str], list[MessageQueue]]
 
 
 class RequestModes:
-    """What operators have set; where they have not, the configuration decides."""
+    """PULL or POP by topic and group, as set by operators; the configuration has the defaults."""
 
     def __init__(self, config: BrokerConfig, disk: Disk, directory: Path, clock: Clock) -> None:
         self._config = config
         self._json = JsonTable(disk, directory / MESSAGE_REQUEST_MODE, MessageRequestModes)
-        self.file = Kept(self._json, self.serialized, clock=clock, seconds=_PERSIST_SECONDS)
+        self.file = JsonFile(self._json, self.serialized, clock=clock, seconds=_PERSIST_SECONDS)
         self.modes: dict[str, dict[str, MessageRequestMode]] = {}
 
     def load(self) -> None:
@@ -43,21 +43,21 @@ class RequestModes:
 
     def set(self, mode: MessageRequestMode) -> None:
         if sum(map(len, self.modes.values())) >= _MODES_MAX:
-            raise SystemBusy(f"{_MODES_MAX} groups have a mode of their own, and no more may")
+            raise SystemBusy(f"the limit of {_MODES_MAX} message request modes is reached")
         self.modes.setdefault(mode.topic, {})[mode.consumer_group] = mode
         self.file.changed()
 
     def get(self, topic: str, group: str) -> MessageRequestMode:
-        found = self.modes.get(topic, {}).get(group)
-        if found is not None:
-            return found
+        configured = self.modes.get(topic, {}).get(group)
+        if configured is not None:
+            return configured
         mode = PULL if topic.startswith(RETRY_PREFIX) else self._config.default_message_request_mode
         shares = self._config.default_pop_share_queue_num if mode == POP else 0
         return MessageRequestMode(consumer_group=group, mode=mode, pop_share_queue_num=shares, topic=topic)
 
 
 def averagely(queues: Queues, members: Sequence[str], member: str) -> list[MessageQueue]:
-    """Gives each member a row of queues; the first members get one more where it does not come out even."""
+    """Give each member consecutive queues; the first members get one more if they do not divide evenly."""
     index, more = members.index(member), len(queues) % len(members)
     each = len(queues) // len(members)
     start = index * each + min(index, more)
@@ -74,7 +74,7 @@ STRATEGIES: dict[str, Strategy] = {"AVG": averagely, "AVG_BY_CIRCLE": by_circle}
 def allocate(
     strategy: Strategy, queues: Iterable[MessageQueue], members: Iterable[str], member: str, mode: MessageRequestMode
 ) -> list[MessageQueue]:
-    """Returns the queues of a member; none if it is no member."""
+    """Return the queues of a member; none if it is not in the group."""
     queues, members = sorted(queues, key=_java_order), sorted(set(members))
     if not queues or not members:
         return []
@@ -82,16 +82,16 @@ def allocate(
         return strategy(queues, members, member) if member in members else []
     shares = mode.pop_share_queue_num
     if shares <= 0 or shares >= len(members) - 1:
-        # All pop of all queues: a broker looks at each of its own.
+        # Every member pops from all queues: queue -1 of a broker stands for all of its queues.
         return list(dict.fromkeys(MessageQueue(queue.broker_name, -1, queue.topic) for queue in queues))
     if member not in members:
         return []
     index = members.index(member)
     if len(members) > len(queues):
         return [queues[index % len(queues)]]
-    # Its own queues, and those of the members that follow it.
-    helped = [members[(index + step) % len(members)] for step in range(shares + 1)]
-    return list(dict.fromkeys(queue for other in helped for queue in strategy(queues, members, other)))
+    # Its own queues, and those of the next `shares` members.
+    shared = [members[(index + step) % len(members)] for step in range(shares + 1)]
+    return list(dict.fromkeys(queue for other in shared for queue in strategy(queues, members, other)))
 
 
 def _java_order(queue: MessageQueue) -> tuple[str, str, int]:

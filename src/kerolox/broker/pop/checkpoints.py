@@ -1,22 +1,24 @@
-"""What the revive log holds: checkpoints of what was popped, and acks of what was consumed, as Java writes them."""
+"""Records of the revive log: checkpoints of popped messages, and their acks (PopCheckPoint, AckMsg, BatchAckMsg)."""
 
 from collections.abc import Callable
 
 import msgspec
 
 from kerolox.errors import ProtocolError
-from kerolox.message import names
-from kerolox.message.hosts import NOWHERE, Host
+from kerolox.message import property_names
+from kerolox.message.hosts import NO_HOST, Host
 from kerolox.message.message import Message
-from kerolox.message.properties import to_bytes
-from kerolox.runtime import fastjson
+from kerolox.message.properties import find, mark, to_bytes
+from kerolox.runtime.text import fastjson
 from kerolox.wire.integers import Int32, Int64
 
 CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
-# A checkpoint reaches the revive log so long before its messages become visible: its acks follow it.
+# The timer delivers a checkpoint to the revive log this long before its messages become visible, so that it precedes
+# its acks there.
 CHECKPOINT_EARLY_MILLIS = 1000
-# Bits in the bit map.
+# Messages of one checkpoint: one bit each in its 32-bit map.
 MESSAGES_MAX = 32
+_TAGS = mark(property_names.TAGS)
 
 Key = tuple[str, str, int, int, int, str | None]
 
@@ -27,20 +29,20 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     bit_map: Int32 = msgspec.field(name="bm", default=0)
     broker_name: str | None = msgspec.field(name="bn", default=None)
     group: str = msgspec.field(name="c")
-    # Of each message, how far behind the first offset it lies; old ones lack it, then they lie side by side.
+    # Offset of each message minus the first; absent in records of old releases, whose offsets are consecutive.
     diffs: list[Int32] | None = msgspec.field(name="d", default=None)
     invisible_time: Int64 = msgspec.field(name="it")
     count: Int32 = msgspec.field(name="n")
     pop_time: Int64 = msgspec.field(name="pt")
     queue_id: Int32 = msgspec.field(name="q")
-    # Java writes it along; nobody reads it.
+    # Written for Java, which writes it but does not read it.
     written_revive_time: Int64 | None = msgspec.field(name="reviveTime", default=None)
-    # Where it lies in the revive log, once it does.
+    # Queue offset in the revive log, set when the record is read from there.
     revive_offset: Int64 = msgspec.field(name="ro", default=0)
-    # How often Java tried to bring its messages back and could not.
+    # How often Java failed to revive its messages.
     put_again: str | None = msgspec.field(name="rp", default=None)
     start_offset: Int64 = msgspec.field(name="so")
-    # Its messages come again without counting as consumed.
+    # Its messages are revived without increasing `reconsumeTimes`.
     is_suspended: bool = msgspec.field(name="sp", default=False)
     topic: str = msgspec.field(name="t")
 
@@ -64,14 +66,14 @@ class Checkpoint(msgspec.Struct, kw_only=True):
         return [offset for index, offset in enumerate(self.offsets) if not self.bit_map >> index & 1]
 
     def ack(self, offset: int) -> None:
-        """Notes that a message was consumed; one that is not among its messages changes nothing."""
+        """Mark a message as acknowledged; an offset that is not in the checkpoint is ignored."""
         offsets = self.offsets
         if offset in offsets:
             self.bit_map |= 1 << offsets.index(offset)
 
 
 class Ack(msgspec.Struct, kw_only=True):
-    """Messages of one checkpoint that were consumed: one, or several with `offsets`."""
+    """Acknowledges messages of one checkpoint: `offset`, or several `offsets`."""
 
     offset: Int64 = msgspec.field(name="ao")
     offsets: list[Int64] | None = msgspec.field(name="aol", default=None)
@@ -88,45 +90,53 @@ class Ack(msgspec.Struct, kw_only=True):
 
 
 class ReviveLog:
-    """Makes the messages of the revive log. The timer carries them there when they can matter."""
+    """Encodes and decodes messages of the revive topic. They are timed: the timer delivers them when they are due.
 
-    def __init__(self, topic: str, broker_name: str, now: Callable[[], int]) -> None:
+    `host` returns the address of this broker, which is unknown until the broker listens.
+    """
+
+    def __init__(
+        self, topic: str, broker_name: str, now: Callable[[], int], *, host: Callable[[], Host] = lambda: NO_HOST
+    ) -> None:
         self.topic = topic
-        self._broker_name = broker_name
+        self.broker_name = broker_name
         self._now = now
-        # Who wrote it; known once the broker has its port.
-        self.host: Callable[[], Host] = lambda: NOWHERE
+        self.host = host
 
     def checkpoint(self, checkpoint: Checkpoint, revive_queue_id: int) -> Message:
         checkpoint.written_revive_time = checkpoint.revive_time
-        identity = (
+        unique_key = (
             f"{checkpoint.topic}@{checkpoint.queue_id}@{checkpoint.start_offset}@{checkpoint.group}"
             f"@{checkpoint.pop_time}@{checkpoint.broker_name}@{CHECKPOINT_TAG}"
         )
         deliver = checkpoint.revive_time - CHECKPOINT_EARLY_MILLIS
-        return self._message(CHECKPOINT_TAG, fastjson.encode(checkpoint), revive_queue_id, identity, deliver)
+        return self._message(CHECKPOINT_TAG, fastjson.encode(checkpoint), revive_queue_id, unique_key, deliver)
 
     def decode(self, message: Message) -> Checkpoint | Ack | None:
-        """Returns what a message of the revive log says; None if that cannot be read."""
-        kind = _KINDS.get(message.tags or "")
+        """Return the checkpoint or ack of a message; None if it cannot be decoded."""
+        kind = _KINDS.get(find(message.properties, _TAGS))
         if kind is None:
             return None
         try:
-            found = fastjson.decode(message.body, kind)
+            record = fastjson.decode(message.body, kind)
         except ProtocolError:
             return None
-        # Old releases did not write it.
-        found.broker_name = found.broker_name or self._broker_name
-        return found
+        # Old releases did not write the broker name.
+        record.broker_name = record.broker_name or self.broker_name
+        return record
 
     def ack(self, ack: Ack, revive_queue_id: int, revive_time: int) -> Message:
         tag = ACK_TAG if ack.offsets is None else BATCH_ACK_TAG
-        identity = f"{ack.topic}@{ack.queue_id}@{ack.offset}@{ack.group}@{ack.pop_time}@{ack.broker_name}@{ACK_TAG}"
-        return self._message(tag, fastjson.encode(ack), revive_queue_id, identity, revive_time)
+        unique_key = f"{ack.topic}@{ack.queue_id}@{ack.offset}@{ack.group}@{ack.pop_time}@{ack.broker_name}@{ACK_TAG}"
+        return self._message(tag, fastjson.encode(ack), revive_queue_id, unique_key, revive_time)
 
-    def _message(self, tag: str, body: bytes, queue_id: int, identity: str, deliver: int) -> Message:
+    def _message(self, tag: str, body: bytes, queue_id: int, unique_key: str, deliver: int) -> Message:
         host = self.host()
-        properties = {names.TAGS: tag, names.UNIQ_KEY: identity, names.TIMER_DELIVER_MS: str(deliver)}
+        properties = {
+            property_names.TAGS: tag,
+            property_names.UNIQ_KEY: unique_key,
+            property_names.TIMER_DELIVER_MS: str(deliver),
+        }
         return Message(
             self.topic,
             body,
@@ -138,4 +148,8 @@ class ReviveLog:
         )
 
 
-_KINDS: dict[str, type[Checkpoint] | type[Ack]] = {CHECKPOINT_TAG: Checkpoint, ACK_TAG: Ack, BATCH_ACK_TAG: Ack}
+_KINDS: dict[bytes, type[Checkpoint] | type[Ack]] = {
+    CHECKPOINT_TAG.encode(): Checkpoint,
+    ACK_TAG.encode(): Ack,
+    BATCH_ACK_TAG.encode(): Ack,
+}

@@ -1,1 +1,1 @@
-"""What a broker answers, by kind of request."""
+"""Request processors, one per family of request codes."""

@@ -1,32 +1,27 @@
-"""Pulling: what a consumer asks for, now or when it comes."""
+"""PULL requests, with long polling (PullMessageProcessor, PullRequestHoldService)."""
 
 import asyncio
 from collections.abc import Awaitable
 from time import perf_counter
 from typing import Any
 
-from kerolox.broker.bulk import BulkPulls
-from kerolox.broker.clients import BROADCASTING, Clients
-from kerolox.broker.configuration import MASTER_ID, BrokerConfig
+from kerolox.broker.config import MASTER_ID
 from kerolox.broker.errors import (
     InvalidParameter,
     SubscriptionNotFound,
     SubscriptionNotLatest,
 )
-from kerolox.broker.falling import FallBehind
-from kerolox.broker.groups import GroupTable
-from kerolox.broker.offsets import ConsumerOffsets
-from kerolox.broker.selection import Selection, Selector
-from kerolox.broker.statistics import Statistics
-from kerolox.broker.topics import TopicTable
+from kerolox.broker.parts import BrokerParts
+from kerolox.broker.pull.bulk import BulkPulls
+from kerolox.broker.pull.message_filter import MessageFilter, Selector
+from kerolox.broker.tables.client_registry import BROADCASTING
 from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission, SystemBusy
-from kerolox.remoting.parking import WAIT_SECONDS_MAX, Parked, turn
-from kerolox.remoting.routes import Incoming, Written, handles
-from kerolox.runtime.lanes import Lane
-from kerolox.store.log.segments import Brought, NotInMemory
-from kerolox.store.queue.pull import PULL_SIZE_MAX, GetStatus, Got, PullBounds
-from kerolox.store.store import Store
+from kerolox.remoting.long_polling import WAIT_SECONDS_MAX, LongPolls, turn
+from kerolox.remoting.router import EncodedResponse, Incoming, handles
+from kerolox.runtime.request_queue import RequestQueue
+from kerolox.store.log.segments import Fetched, NotInMemory
+from kerolox.store.queue.lookup import PULL_SIZE_MAX, GetResult, GetStatus, PullBounds
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.bodies.topics import Perm
 from kerolox.wire.command import Answer, answer_in_parts, answer_template
@@ -35,16 +30,16 @@ from kerolox.wire.reply import Reply
 
 COMMIT_OFFSET_BIT, SUSPEND_BIT, SUBSCRIPTION_BIT, CLASS_FILTER_BIT = 0x1, 0x2, 0x4, 0x8
 
-# A plain number, for the pull that costs most is the one that is asked most.
+# A plain int: comparing an enum member would cost time in every pull.
 _READ = Perm.READ.value
 
-_NOTHING: Brought = {}
+_NOTHING_LOADED: Fetched = {}
 
-# How most pulls are answered, to be filled in.
+# The response header of a pull that found messages, encoded once.
 _FOUND = GetStatus.FOUND
 _FOUND_HEADER = answer_template(h.PULLED_FIELDS, b"FOUND")
 
-Pulling = Reply[h.Pulled] | Written[h.Pulled] | Awaitable[Reply[h.Pulled]]
+PullResponse = Reply[h.Pulled] | EncodedResponse[h.Pulled] | Awaitable[Reply[h.Pulled]]
 
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -58,80 +53,69 @@ _CODES = {
 }
 
 
-class PullProcessor:
-    def __init__(
-        self,
-        config: BrokerConfig,
-        store: Store,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        clients: Clients,
-        selector: Selector,
-        statistics: Statistics,
-        behind: FallBehind,
-        lane: Lane,
-        lite_lane: Lane,
-    ) -> None:
-        self._config = config
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._clients = clients
+class PullMessageProcessor:
+    def __init__(self, parts: BrokerParts, selector: Selector) -> None:
+        self._config = parts.config
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._clients = parts.clients
         self._selector = selector
-        self._statistics = statistics
-        self._behind = behind
-        self._lane, self._lite_lane = lane, lite_lane
-        self._bulk = BulkPulls(store.config)
+        self._statistics = parts.statistics
+        self._slow_consumers = parts.slow_consumers
+        self._request_queue, self._lite_request_queue = parts.request_queues["pull"], parts.request_queues["litePull"]
+        self._bulk = BulkPulls(parts.store.config)
 
-    @handles(h.PullMessage, lane="pull")
-    def pull(self, request: Incoming[h.PullMessage]) -> Pulling:
-        return self._pull(request, self._lane)
+    @handles(h.PullMessage, request_queue="pull")
+    def pull(self, request: Incoming[h.PullMessage]) -> PullResponse:
+        return self._pull(request, self._request_queue)
 
-    @handles(h.LitePullMessage, lane="litePull")
-    def lite_pull(self, request: Incoming[h.LitePullMessage]) -> Pulling:
+    @handles(h.LitePullMessage, request_queue="litePull")
+    def lite_pull(self, request: Incoming[h.LitePullMessage]) -> PullResponse:
         if not self._config.lite_pull_message_enable:
             raise NoPermission(f"the broker[{self._config.broker_ip1}] for lite pull consumer is forbidden")
-        return self._pull(request, self._lite_lane)
+        return self._pull(request, self._lite_request_queue)
 
-    def _pull(self, request: Incoming[Any], lane: Lane) -> Pulling:
+    def _pull(self, request: Incoming[Any], request_queue: RequestQueue) -> PullResponse:
         header: h.PullMessage = request.header
         group = self._check(header)
-        selection = self._select(header, group)
+        message_filter = self._message_filter(header, group)
         if header.sys_flag & COMMIT_OFFSET_BIT:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         bounds = None
         if header.max_msg_bytes is not None and self._bulk.admits(request.connection, header.max_msg_bytes):
             bounds = self._store.reader.bulk_bounds
         try:
-            got = self._get(header, selection, header.queue_offset, bounds)
+            got = self._get(header, message_filter, header.queue_offset, bounds)
         except NotInMemory as missing:
-            return self._pull_from_disk(request, selection, bounds, missing, lane)
+            return self._pull_from_disk(request, message_filter, bounds, missing, request_queue)
         if got.status is _FOUND and request.is_plain:
-            return Written(found_answer(request.opaque, got))
+            return EncodedResponse(encode_found(request.opaque, got))
         reply = self._reply(header, got)
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
-            # It is looked for once more before it waits, and counts as one that found nothing.
+            # `_wait` reads again and counts the miss there.
             self._statistics.missed -= 1
-            return self._wait(request, selection, lane)
+            return self._wait(request, message_filter, request_queue)
         return reply
 
     async def _pull_from_disk(
         self,
         request: Incoming[Any],
-        selection: Selection,
+        message_filter: MessageFilter,
         bounds: PullBounds | None,
         missing: NotInMemory,
-        lane: Lane,
+        request_queue: RequestQueue,
     ) -> Reply[h.Pulled]:
         header: h.PullMessage = request.header
         if not request.connection.is_writable:
-            await turn(lane, request.connection)
-        reply = self._reply(header, await self._bring(header, selection, header.queue_offset, bounds, missing))
+            await turn(request_queue, request.connection)
+        reply = self._reply(
+            header, await self._get_from_disk(header, message_filter, header.queue_offset, bounds, missing)
+        )
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             self._statistics.missed -= 1
-            return await self._wait(request, selection, lane)
+            return await self._wait(request, message_filter, request_queue)
         return reply
 
     def _check(self, header: h.PullMessage) -> SubscriptionGroupConfig:
@@ -153,7 +137,7 @@ class PullProcessor:
             )
         return group
 
-    def _select(self, header: h.PullMessage, group: SubscriptionGroupConfig) -> Selection:
+    def _message_filter(self, header: h.PullMessage, group: SubscriptionGroupConfig) -> MessageFilter:
         if header.sys_flag & SUBSCRIPTION_BIT:
             return self._selector.of_request(
                 header.consumer_group, header.topic, header.subscription, header.expression_type
@@ -170,28 +154,28 @@ class PullProcessor:
             raise SubscriptionNotLatest("the consumer's subscription not latest")
         return self._selector.of_subscription(header.consumer_group, subscription, header.sub_version)
 
-    async def _bring(
+    async def _get_from_disk(
         self,
         header: h.PullMessage,
-        selection: Selection,
+        message_filter: MessageFilter,
         queue_offset: int,
         bounds: PullBounds | None,
         missing: NotInMemory,
-    ) -> Got:
-        """Returns what was not in memory; whoever wants something else does not wait for it."""
-        return await self._store.cold.read(
-            lambda brought: self._get(header, selection, queue_offset, bounds, brought), missing
+    ) -> GetResult:
+        """Read messages from disk in a thread, so that other requests do not wait for the disk."""
+        return await self._store.cold_reads.read(
+            lambda fetched: self._get(header, message_filter, queue_offset, bounds, fetched), missing
         )
 
     def _get(
         self,
         header: h.PullMessage,
-        selection: Selection,
+        message_filter: MessageFilter,
         queue_offset: int,
         bounds: PullBounds | None = None,
-        brought: Brought | None = _NOTHING,
-    ) -> Got:
-        """Returns what is in memory or was brought there; NotInMemory if some of it is not."""
+        fetched: Fetched | None = _NOTHING_LOADED,
+    ) -> GetResult:
+        """Read messages that are in memory or `fetched` from disk; NotInMemory if some are neither."""
         if self._offsets.resets:
             offset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
             if offset is not None:
@@ -201,26 +185,30 @@ class PullProcessor:
             header.topic,
             header.queue_id,
             queue_offset,
-            brought=brought,
+            fetched=fetched,
             count_max=max(header.max_msg_nums, 1),
             bytes_max=PULL_SIZE_MAX if bounds is None or header.max_msg_bytes is None else header.max_msg_bytes,
             bounds=bounds,
-            matches=selection.matches,
-            wants=selection.wants,
+            matches=message_filter.matches,
+            wants=message_filter.wants,
         )
         self._statistics.got(header.topic, header.consumer_group, got.count, got.size, perf_counter() - began)
         if got.count or got.status is GetStatus.OFFSET_OVERFLOW_ONE:
-            self._behind.pulled(header.topic, header.consumer_group, header.queue_id, got.last_offset, got.next_offset)
+            self._slow_consumers.pulled(
+                header.topic, header.consumer_group, header.queue_id, got.last_offset, got.next_offset
+            )
         return got
 
-    def _reset(self, header: h.PullMessage, queue_offset: int) -> Got:
-        """Returns what sends a consumer to another offset."""
+    def _reset(self, header: h.PullMessage, queue_offset: int) -> GetResult:
+        """Return the result that redirects a consumer to a reset offset."""
         reader = self._store.reader
         low, high = (find(header.topic, header.queue_id) for find in (reader.min_offset, reader.max_offset))
-        return Got(GetStatus.OFFSET_RESET, queue_offset, low, high)
+        return GetResult(GetStatus.OFFSET_RESET, queue_offset, low, high)
 
-    async def _wait(self, request: Incoming[Any], selection: Selection, lane: Lane) -> Reply[h.Pulled]:
-        """Answers when something comes that the consumer wants, or when it has waited as long as it said."""
+    async def _wait(
+        self, request: Incoming[Any], message_filter: MessageFilter, request_queue: RequestQueue
+    ) -> Reply[h.Pulled]:
+        """Long polling: respond when a matching message arrives, or when the suspend timeout has passed."""
         header: h.PullMessage = request.header
         connection = request.connection
         loop = asyncio.get_running_loop()
@@ -232,29 +220,29 @@ class PullProcessor:
         queue_offset = header.queue_offset
         while True:
             if not connection.is_writable:
-                # One message may wake all that wait on a connection, and each would get it.
-                await turn(lane, connection)
-            # Before it waits, in the same turn: something may have come since the request was looked at.
+                # One message may wake many pulls of a connection; responses must not pile up unread.
+                await turn(request_queue, connection)
+            # Read again without suspending before the wait: a message may have arrived since the last read.
             try:
-                got = self._get(header, selection, queue_offset)
+                got = self._get(header, message_filter, queue_offset)
             except NotInMemory as missing:
-                got = await self._bring(header, selection, queue_offset, None, missing)
+                got = await self._get_from_disk(header, message_filter, queue_offset, None, missing)
             left = deadline - loop.time()
             if left > 0 and got.status is GetStatus.NO_MATCHED_MESSAGE and got.next_offset == got.max_offset:
-                # What came is for others; it need not be looked at again.
+                # The new messages do not match; continue behind them.
                 queue_offset = got.next_offset
             else:
                 reply = self._reply(header, got)
                 if reply.code != ResponseCode.PULL_NOT_FOUND or left <= 0:
                     return reply
             try:
-                with Parked(lane, connection):
-                    await self._store.arrivals.wait(header.topic, header.queue_id, seconds=left)
+                with LongPolls(request_queue, connection):
+                    await self._store.message_waiters.wait(header.topic, header.queue_id, seconds=left)
             except SystemBusy:
-                # Too many wait; this one is told that there is nothing now.
+                # Too many requests wait: respond that nothing was found.
                 return self._reply(header, got)
 
-    def _reply(self, header: h.PullMessage, got: Got) -> Reply[h.Pulled]:
+    def _reply(self, header: h.PullMessage, got: GetResult) -> Reply[h.Pulled]:
         code = _CODES.get(got.status)
         if code is None:
             code = ResponseCode.PULL_OFFSET_MOVED if header.queue_offset else ResponseCode.PULL_NOT_FOUND
@@ -267,7 +255,7 @@ class PullProcessor:
         return Reply(pulled, code=code.value, remark=got.status.value, parts=got.runs)
 
 
-def found_answer(opaque: int, got: Got) -> Answer:
-    """Returns in JSON what `_reply` says of a pull that found something."""
+def encode_found(opaque: int, got: GetResult) -> Answer:
+    """Encode in JSON the response that `_reply` would return for a pull that found messages."""
     header = _FOUND_HEADER % (MASTER_ID, got.next_offset, got.min_offset, got.max_offset, opaque)
     return answer_in_parts(header, got.runs, got.size)

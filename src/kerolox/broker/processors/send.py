@@ -1,77 +1,67 @@
-"""Sending: a message comes in, is checked, stored, and its place answered."""
+"""SEND_MESSAGE: checks a message, stores it and responds with its position (SendMessageProcessor)."""
 
 from time import perf_counter
 from typing import Any, cast
 
-from kerolox.broker.admission import Admission, Sending, queue_of
-from kerolox.broker.alike_sends import AlikeSends
-from kerolox.broker.configuration import BrokerConfig
-from kerolox.broker.plain_sends import PlainSends
-from kerolox.broker.processors.batch import Batches
-from kerolox.broker.retries import Retries
-from kerolox.broker.sent import SentAnswers, is_plain
-from kerolox.broker.statistics import Statistics
-from kerolox.broker.storing import Storing, born_host, refusal
-from kerolox.broker.system_topics import RETRY_PREFIX, TIMER_TOPIC
-from kerolox.broker.topics import TopicTable
-from kerolox.broker.transactions.half import TRAN_MSG_MARK, is_half, prepared
+from kerolox.broker.parts import BrokerParts
+from kerolox.broker.send.admission import Admission, Sending, queue_of
+from kerolox.broker.send.batch import BatchSends
+from kerolox.broker.send.collector import SendCollector
+from kerolox.broker.send.put import born_host, refusal
+from kerolox.broker.send.responses import SendResponses, is_plain
+from kerolox.broker.send.retry_topics import RetryTopics
+from kerolox.broker.send.uniform import UniformSends
+from kerolox.broker.tables.system_topics import RETRY_PREFIX, TIMER_TOPIC
+from kerolox.broker.transactions.half_queue import TRAN_MSG_MARK, is_half, prepared
 from kerolox.errors import AnswerError, NoPermission
-from kerolox.message import names
+from kerolox.message import property_names
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.ids import UniqueIds, offset_id
 from kerolox.message.message import Message
-from kerolox.message.properties import join, mark, outline, pick, remove
-from kerolox.message.record import check_properties, decode
-from kerolox.remoting.routes import Answering, Incoming, Later, handles
-from kerolox.runtime.lanes import Lane
+from kerolox.message.properties import by_initials, find_by_initials, join, mark, remove
+from kerolox.message.records.record import check_properties, decode
+from kerolox.remoting.router import Answering, Incoming, Later, handles
 from kerolox.store.errors import StoreError
-from kerolox.store.log.commit_log import Appended, Draft
+from kerolox.store.log.commit_log import Append, Appended
 from kerolox.store.timer.recall import handle_of
 from kerolox.wire.bodies.topics import TopicConfig
 from kerolox.wire.command import ONEWAY_BIT
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
 
-_UNIQ_KEY = mark(names.UNIQ_KEY)
-_POP_CK = mark(names.POP_CK)
-# How names begin, as the outline of properties has them.
+_UNIQ_KEY = mark(property_names.UNIQ_KEY)
+_POP_CK = mark(property_names.POP_CK)
+# The initials of property names by which `by_initials` finds them.
 _POP, _TRAN = _POP_CK[:4], TRAN_MSG_MARK[:4]
 
 
-class SendProcessor:
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: TopicTable,
-        admission: Admission,
-        retries: Retries,
-        storing: Storing,
-        ids: UniqueIds,
-        lane: Lane,
-        statistics: Statistics,
-    ) -> None:
+class SendMessageProcessor:
+    """Plain sends are taken by the collector (`take`), or collected before they are decoded (`collect`)."""
+
+    def __init__(self, parts: BrokerParts, admission: Admission, retries: RetryTopics, ids: UniqueIds) -> None:
+        config = parts.config
         self._config = config
-        self._topics = topics
+        self._topics = parts.topics
         self._admission = admission
         self._retries = retries
-        self._batches = Batches(config, admission, storing, topics, lane, statistics)
-        self._storing = storing
-        self._drafts = storing.drafts
-        self._submit = storing.store.submit
-        self._plain = PlainSends(config, topics, admission, storing, lane, statistics)
-        self.take = self._plain.take
-        self.sift = AlikeSends(self._plain, storing).sift
+        self._batches = BatchSends(parts, admission)
+        self._message_put = parts.message_put
+        self._encoder = parts.message_put.encoder
+        self._submit = parts.store.submit
+        self._collector = SendCollector(parts, admission)
+        self.take = self._collector.take
+        self.collect = UniformSends(self._collector, parts.message_put).collect
         self._ids = ids
-        # Messages on their way to the log, beside requests that have a task.
-        self.lane = lane
-        self.statistics = statistics
-        self.answers = SentAnswers(config, storing)
-        self._cluster = mark(names.CLUSTER) + config.broker_cluster_name.encode() + b"\x02"
+        # Messages that are being stored count here, beside requests that have a task.
+        self.request_queue = parts.request_queues["send"]
+        self.statistics = parts.statistics
+        self.answers = SendResponses(config, parts.message_put)
+        self._cluster = mark(property_names.CLUSTER) + config.broker_cluster_name.encode() + b"\x02"
 
-    @handles(h.SendMessageV2, lane="send", take="take")
+    @handles(h.SendMessageV2, request_queue="send", take="take")
     def send_v2(self, request: Incoming[h.SendMessageV2]) -> Answering[h.Sent]:
-        # What came before it is stored before it.
-        self._plain.submit()
+        # Store the collected sends first, so that log order equals arrival order.
+        self._collector.submit()
         header = request.header
         if header.batch:
             return self._batches.send(request)
@@ -83,17 +73,17 @@ class SendProcessor:
         except (AnswerError, StoreError) as error:
             return self.refused(error)
 
-    @handles(h.SendMessage, lane="send", take="take")
+    @handles(h.SendMessage, request_queue="send", take="take")
     def send(self, request: Incoming[h.SendMessage]) -> Answering[h.Sent]:
         return self.send_v2(cast("Incoming[h.SendMessageV2]", request))
 
-    @handles(h.SendBatchMessage, lane="send")
+    @handles(h.SendBatchMessage, request_queue="send")
     def send_batch(self, request: Incoming[h.SendBatchMessage]) -> Answering[h.Sent]:
-        self._plain.submit()
+        self._collector.submit()
         return self._batches.send(request)
 
     async def _send_slowly(self, request: Incoming[Any]) -> Reply[h.Sent]:
-        """Stores the first message of a topic, which is made for it, and those that are to be tried again."""
+        """Stores a message whose topic must be created first, or that is sent to a retry topic."""
         header: Sending = request.header
         try:
             topic = await self._admission.topic_of(header)
@@ -101,9 +91,9 @@ class SendProcessor:
             if header.topic.startswith(RETRY_PREFIX):
                 message = await self._retries.redirected(message, request.version, header.max_reconsume_times)
             stored = self._half(message)
-            draft = self._storing.draft(stored)
+            draft = self._message_put.draft(stored)
             began = perf_counter()
-            appended, is_durable = await self._storing.put_draft(draft)
+            appended, is_durable = await self._message_put.put_draft(draft)
         except AnswerError as error:
             return self._admission.refused(error)
         self.statistics.put(stored.topic, 1, appended.end_offset - appended.physical_offset, perf_counter() - began)
@@ -111,35 +101,35 @@ class SendProcessor:
         return self.sent(appended, message.queue_id, unique_key, is_durable=is_durable, recall_handle=handle)
 
     def _store(self, request: Incoming[Any], topic: TopicConfig) -> Later[h.Sent]:
-        lane = self.lane
-        if lane.under_way >= lane.capacity:
-            lane.check()
+        request_queue = self.request_queue
+        if request_queue.under_way >= request_queue.capacity:
+            request_queue.check()
         message, unique_key, outlined = self._message(request, topic)
         stored = self._half(message) if _TRAN in outlined else message
-        # What was added to the properties of a half message is of no concern here.
-        draft = self._drafts.outlined(stored, outlined)
+        # The properties that `_half` adds matter neither for delays nor for the index.
+        draft = self._encoder.encode_outlined(stored, outlined)
         pending = _Pending(self, request, stored.topic, message.queue_id, unique_key)
         if draft.topic is not stored.topic:
-            # It waits somewhere else until it is due.
+            # A delayed message is stored in another topic until it is due.
             pending.recall_handle = self._recall_handle(draft)
         self._submit(draft, pending)
-        # Once it is under way; what cannot be stored was refused before.
-        lane.under_way += 1
+        # Counted only now: a message that cannot be stored was refused above.
+        request_queue.under_way += 1
         return pending
 
     def _message(self, request: Incoming[Any], topic: TopicConfig) -> tuple[Message, bytes, dict[bytes, bytes]]:
-        """Returns a message, its unique key and the outline of its properties; AnswerError if it may not be sent."""
+        """Returns the message, its unique key and its properties by initials; AnswerError if it may not be sent."""
         header: Sending = request.header
         self._admission.check(header, topic)
         if not request.body:
             raise MessageIllegal("the message has no body")
         properties = header.properties.encode("utf-8", "surrogateescape") if header.properties else b""
         check_properties(properties)
-        outlined = outline(properties)
+        outlined = by_initials(properties)
         if _POP in outlined:
             properties = remove(properties, _POP_CK)
-            outlined = outline(properties)
-        unique_key = pick(outlined, properties, _UNIQ_KEY)
+            outlined = by_initials(properties)
+        unique_key = find_by_initials(outlined, properties, _UNIQ_KEY)
         if not unique_key:
             unique_key = self._ids.make().encode()
             part = outlined[_UNIQ_KEY[:4]] = _UNIQ_KEY + unique_key
@@ -154,17 +144,17 @@ class SendProcessor:
             header.born_timestamp,
             born_host(request.origin.remote),
             0,
-            self._storing.store_host,
+            self._message_put.store_host,
             header.reconsume_times or 0,
         )
         return message, unique_key, outlined
 
-    def _recall_handle(self, draft: Draft) -> str | None:
-        """Returns by what a message that waits for its time can be recalled; None for any other."""
+    def _recall_handle(self, draft: Append) -> str | None:
+        """Returns the recall handle of a timer message; None for any other."""
         return handle_of(decode(draft.records), self._config.broker_name) if draft.topic == TIMER_TOPIC else None
 
     def _half(self, message: Message) -> Message:
-        """Returns what waits for its transaction instead of a message that is part of one; any other as it is."""
+        """Returns the half message of a transactional message; any other message unchanged."""
         if TRAN_MSG_MARK not in message.properties or not is_half(message):
             return message
         if self._config.reject_transaction_message:
@@ -180,9 +170,9 @@ class SendProcessor:
         is_durable: bool,
         recall_handle: str | None = None,
     ) -> Reply[h.Sent]:
-        """Returns the answer that says where a message came to lie."""
+        """Returns the response with the position of a stored message."""
         return self._admission.sent(
-            offset_id(self._storing.store_host, appended.physical_offset),
+            offset_id(self._message_put.store_host, appended.physical_offset),
             queue_id,
             appended.queue_offset,
             unique_key.decode("utf-8", "replace"),
@@ -195,12 +185,12 @@ class SendProcessor:
 
 
 class _Pending(Later[h.Sent]):
-    """A request whose message is on its way to the log."""
+    """The sender of a message that is being stored."""
 
     __slots__ = ("_began", "_processor", "_queue_id", "_topic", "_unique_key", "recall_handle")
 
     def __init__(
-        self, processor: SendProcessor, request: Incoming[Any], topic: str, queue_id: int, unique_key: bytes
+        self, processor: SendMessageProcessor, request: Incoming[Any], topic: str, queue_id: int, unique_key: bytes
     ) -> None:
         self.request = request
         self._began = perf_counter()
@@ -212,7 +202,7 @@ class _Pending(Later[h.Sent]):
 
     def stored(self, appended: Appended, is_durable: bool) -> None:
         processor, request = self._processor, self.request
-        processor.lane.under_way -= 1
+        processor.request_queue.under_way -= 1
         size = appended.end_offset - appended.physical_offset
         processor.statistics.put(self._topic, 1, size, perf_counter() - self._began)
         if is_durable and self.recall_handle is None and is_plain(self._unique_key):
@@ -231,5 +221,5 @@ class _Pending(Later[h.Sent]):
         )
 
     def refused(self, error: Exception) -> None:
-        self._processor.lane.under_way -= 1
+        self._processor.request_queue.under_way -= 1
         self.answer(self._processor.refused(error))

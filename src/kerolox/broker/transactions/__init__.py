@@ -1,1 +1,1 @@
-"""Transactions: half messages, what became of them, and asking producers that have not said."""
+"""Transactions: half messages, the queue of their outcomes, and the checks of those that are undecided."""

@@ -1,4 +1,4 @@
-"""What an operator is told when something goes wrong: one sentence, and what to do about it."""
+"""Errors of commands, and how they are reported: one line with a remedy."""
 
 import logging
 import re
@@ -17,64 +17,65 @@ from kerolox.errors import (
 )
 
 
-class Misused(Exception):
-    """A command was called with something that it cannot take; it says what."""
+class InvalidUsage(Exception):
+    """A command was called with an argument that it does not accept."""
 
 
-class NotDone(KeroloxError):
-    """What was asked for was not found, or did not work out."""
+class CommandFailed(KeroloxError):
+    """A command did not find what it was asked for, or could not do it."""
 
 
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _REMEDIES: tuple[tuple[type[KeroloxError], str], ...] = (
-    (ConnectFailed, "is it running there? NameServers are given by -n, or by NAMESRV_ADDR; `kerolox up` starts one"),
-    (ConnectionLost, "something else may listen there, or it was just stopped; `kerolox doctor` looks"),
-    (CallTimeout, "it may be busy, or the address may lead elsewhere; see `kerolox doctor`"),
-    (TopicNotFound, "`kerolox admin topicList` says which there are"),
-    (GroupNotFound, "`kerolox admin consumerProgress` says which there are"),
-    (ConsumerNotOnline, "`kerolox admin consumerProgress` says who is"),
-    (RequestCodeNotSupported, "it takes a broker of another release, or one that has this feature"),
-    (NoPermission, "keys are taken from --access-key and --secret-key, or from $ROCKETMQ_HOME/conf/tools.yml"),
+    (ConnectFailed, "is it running? Give NameServers with -n or NAMESRV_ADDR; `kerolox up` starts one"),
+    (ConnectionLost, "another program may listen there, or it was just stopped; try `kerolox doctor`"),
+    (CallTimeout, "it may be busy, or the address may be wrong; try `kerolox doctor`"),
+    (TopicNotFound, "`kerolox admin topicList` lists the topics"),
+    (GroupNotFound, "`kerolox admin consumerProgress` lists the groups"),
+    (ConsumerNotOnline, "`kerolox admin consumerProgress` shows which groups are online"),
+    (RequestCodeNotSupported, "the broker's release does not have this feature"),
+    (NoPermission, "keys are read from --access-key and --secret-key, or from $ROCKETMQ_HOME/conf/tools.yml"),
 )
 
 
-# How a traceback begins to tell one of our errors.
+# The class name in the last line of a traceback of ours: `kerolox.errors.TopicNotFound: ...`.
 _CLASS = re.compile(r"\bkerolox(?:\.\w+)*\.(\w+): ")
-# How brokers of 5.x answer who wants to change accounts where none are kept.
+# The answers of RocketMQ 5.x brokers to requests that change users while no metadata provider is configured.
 _NO_ACCOUNTS = re.compile("An system error occurred, please try again later|MetadataProvider is not configured")
 
 
-def sentence(error: KeroloxError) -> str:
-    """Returns what happened, and the remedy if there is a usual one."""
-    told = " ".join(str(error).split())
+def describe_error(error: KeroloxError) -> str:
+    """Return the error as one line, with a remedy if there is a usual one."""
+    text = " ".join(str(error).split())
     cause: BaseException | None = error
     if isinstance(error, PartlyDone):
         cause = next(iter(error.failed.values()))
-    if _UNTRUSTED in told:
+    if _UNTRUSTED in text:
         return (
-            f"{told}; give the CA that signed the server's certificate with --tls-ca, and a name that is in it with -n"
+            f"{text}; give the CA that signed the server's certificate with --tls-ca, and a host name from the "
+            "certificate with -n"
         )
-    if _NO_ACCOUNTS.search(told):
-        return f"{told}; a broker without an authenticationMetadataProvider answers like this, its log says more"
+    if _NO_ACCOUNTS.search(text):
+        return f"{text}; a broker without an authenticationMetadataProvider answers like this: see its log"
     while cause is not None:
         if isinstance(cause, NoPermission) and not is_about_access(cause):
-            return told
+            return text
         for kind, remedy in _REMEDIES:
             if isinstance(cause, kind):
-                return f"{told}; {remedy}"
-        # A send that failed is told with what was tried last.
+                return f"{text}; {remedy}"
+        # The cause of a failed send is the error of its last attempt.
         cause = cause.__cause__
-    return told
+    return text
 
 
-def unnamed(told: str) -> str:
-    """Returns the same of an error that is told by another program, which names our classes and knows no remedy."""
-    named = _CLASS.search(told)
-    text = _CLASS.sub("", " ".join(told.split()))
+def describe_spark_error(message: str) -> str:
+    """Return Spark's report of an error of ours as one line, without the class name and with the usual remedy."""
+    named = _CLASS.search(message)
+    text = _CLASS.sub("", " ".join(message.split()))
     remedies = [remedy for kind, remedy in _REMEDIES if named is not None and kind.__name__ == named[1]]
     return "; ".join([text, *remedies])
 
 
-def quiet() -> None:
-    """Has nothing logged on the terminal of somebody who is told in a sentence anyway."""
+def silence_logging() -> None:
+    """Keep log lines of the client off the terminal: the command reports its error in one line anyway."""
     logging.getLogger("kerolox").addHandler(logging.NullHandler())

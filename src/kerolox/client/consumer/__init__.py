@@ -1,1 +1,1 @@
-"""What consumers are made of: who reads which queue, from where, and what is in hand of it."""
+"""Push, pull and simple consumers."""

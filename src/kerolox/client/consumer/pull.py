@@ -1,36 +1,37 @@
-"""The pull consumer: messages are asked for, one after the other or some at a time."""
+"""The pull consumer, which the application asks for messages (DefaultLitePullConsumer)."""
 
 import asyncio
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from types import TracebackType
 from typing import ClassVar, Unpack
 
-from kerolox.client.consumer import positions
-from kerolox.client.consumer.member import GroupMember
-from kerolox.client.consumer.reading import Reader
-from kerolox.client.consumer.settings import PullKeywords, PullSettings, parted
-from kerolox.client.consumer.subscriptions import ALL, Expression, expressions, subscription
+from kerolox.client.consumer.fetch.queue_reader import QueueReader
+from kerolox.client.consumer.group import consume_from
+from kerolox.client.consumer.group.member import GroupMember
+from kerolox.client.consumer.group.subscriptions import ALL, Expression, build_subscription, expressions
+from kerolox.client.consumer.settings import PullKeywords, PullSettings, split_keywords
 from kerolox.client.errors import ClientError, WrongState
-from kerolox.client.members import DirectResult
 from kerolox.client.messages import Received
 from kerolox.client.options import Options
-from kerolox.client.waiting import event_or_late
+from kerolox.client.session.members import DirectResult
 from kerolox.errors import SystemFailure
+from kerolox.runtime.waiting import wait_with_timeout
 from kerolox.wire.bodies.clients import SubscriptionData
 from kerolox.wire.bodies.queues import MessageQueue
 
 
 class PullConsumer(GroupMember):
-    """Gives messages to whoever asks, while it reads ahead.
+    """Return messages on request, and pulls ahead in the background.
 
         async with PullConsumer("group", topics="orders", namesrv_addr="127.0.0.1:9876") as consumer:
             async for message in consumer:
                 ...
 
-    With topics it shares their queues with its group; without, it reads the queues that it is told to (`assign`).
-    A message counts as consumed once the next is asked for, and so do those of one `poll`. Leaving the `async with`
-    with an exception leaves the last of them unconsumed.
+    With `topics`, it shares their queues with its group; without, it reads the queues given to `assign`. A message, or
+    the messages of one `poll`, counts as consumed when the next is requested. Leaving the `async with` with an
+    exception leaves the last of them unconsumed.
     """
 
     consume_type: ClassVar[str] = "CONSUME_ACTIVELY"
@@ -46,88 +47,96 @@ class PullConsumer(GroupMember):
         options: Options | None = None,
         **keywords: Unpack[PullKeywords],
     ) -> None:
-        shared, self.settings = parted(PullSettings, options, dict(keywords))
+        shared, self.settings = split_keywords(PullSettings, options, dict(keywords))
         super().__init__(group, expressions(topics), shared, self.settings)
-        # Committing is this consumer's own business, and not that of pulls.
-        self.is_committing = False
-        self._chosen: dict[str, SubscriptionData] = {}
-        self._filled = asyncio.Event()
-        # Those whose turn it is come first.
-        self._turns: deque[Reader] = deque()
-        # What `poll` has handed out, and what the iteration has before it hands it out.
-        self._polled: list[Reader] = []
-        self._ahead: deque[tuple[Reader, Received]] = deque()
-        self._given: Reader | None = None
-        self._lent: list[tuple[Reader, Received]] = []
+        # This consumer commits itself, not with pull requests.
+        self.commits_with_pull = False
+        # Subscriptions of the topics of `assign`.
+        self._assigned_subscriptions: dict[str, SubscriptionData] = {}
+        self._has_messages = asyncio.Event()
+        # The readers in round-robin order, the next one first.
+        self._rotation: deque[QueueReader] = deque()
+        # The readers of the messages that the last `poll` returned.
+        self._polled_readers: list[QueueReader] = []
+        # Taken by the iteration, but not returned yet.
+        self._prefetched: deque[tuple[QueueReader, Received]] = deque()
+        # The reader of the message that the iteration returned last.
+        self._last_reader: QueueReader | None = None
+        # The messages of the last `take_batch`.
+        self._batch: list[tuple[QueueReader, Received]] = []
 
-    async def __aexit__(self, *error: object) -> None:
-        if error[0] is not None:
-            self._forget_given()
-        await self.close()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._forget_returned()
+        await super().__aexit__(kind, error, trace)
 
-    # Which queues
+    # Queues
 
     async def subscribe(self, topic: str, expression: Expression = ALL) -> None:
-        """Shares the queues of a topic with the group from now on, or wants other messages of it."""
-        if self._chosen:
-            raise WrongState(f"the consumer of group {self.group!r} reads queues it was told to; it cannot share, too")
+        """Subscribe to a topic, whose queues are shared with the group, or change the expression of a subscription."""
+        if self._assigned_subscriptions:
+            raise WrongState(f"the consumer of group {self.group!r} has assigned queues; it cannot subscribe too")
         await super().subscribe(topic, expression)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Returns the queues of a topic; TopicNotFound if there is none."""
+        """Return the readable queues of a topic; raise TopicNotFound if it does not exist."""
         self._lifecycle.check()
         return list((await self._session.routes.get(self.options.wrap(topic))).read_queues)
 
     async def assign(self, queues: Collection[MessageQueue], expression: Expression = ALL) -> None:
-        """Reads these queues and no others, whoever else does; each from where the group was."""
+        """Read exactly these queues, each from the committed offset of the group; other members may read them too."""
         self._lifecycle.check()
         if self._subscriptions:
-            raise WrongState(f"the consumer of group {self.group!r} shares topics with its group; it cannot be told")
+            raise WrongState(f"the consumer of group {self.group!r} has subscriptions; it cannot assign queues too")
         topics = {queue.topic for queue in queues}
-        for topic in topics - self._chosen.keys():
+        for topic in topics - self._assigned_subscriptions.keys():
             await self._session.routes.get(topic)
             self._session.routes.watch(topic)
-        for topic in self._chosen.keys() - topics:
+        for topic in self._assigned_subscriptions.keys() - topics:
             self._session.routes.unwatch(topic)
-        self._chosen = {topic: subscription(topic, expression, self.options.clock.millis()) for topic in topics}
+        self._assigned_subscriptions = {
+            topic: build_subscription(topic, expression, self.options.clock.millis()) for topic in topics
+        }
         for topic in topics | {queue.topic for queue in self._readers}:
-            if not await self._apply(topic, {queue for queue in queues if queue.topic == topic}):
-                reason = self._untaken or "another try may do"
+            if not await self._apply_assignment(topic, {queue for queue in queues if queue.topic == topic}):
+                reason = self._start_error or "try again later"
                 raise ClientError(
-                    f"not all of the queues of topic {topic!r} can be read now: {reason}"
-                ) from self._untaken
+                    f"not all assigned queues of topic {topic!r} can be read now: {reason}"
+                ) from self._start_error
 
-    def wanted(self, topic: str) -> SubscriptionData | None:
-        return self._chosen.get(topic) or super().wanted(topic)
+    def subscription_of(self, topic: str) -> SubscriptionData | None:
+        return self._assigned_subscriptions.get(topic) or super().subscription_of(topic)
 
-    def _is_wanted(self, queue: MessageQueue) -> bool:
-        return queue.topic in self._chosen or super()._is_wanted(queue)
+    def _is_subscribed(self, queue: MessageQueue) -> bool:
+        return queue.topic in self._assigned_subscriptions or super()._is_subscribed(queue)
 
     async def _leave(self) -> None:
-        for topic in self._chosen:
+        for topic in self._assigned_subscriptions:
             self._session.routes.unwatch(topic)
         await super()._leave()
 
     def pause(self, *queues: MessageQueue) -> None:
-        """Gives no messages of these queues, or of any, until `resume`."""
+        """Return no messages of these queues, by default all, until `resume`."""
         for queue in queues or self.assigned:
             self._reader(queue).is_paused = True
 
     def resume(self, *queues: MessageQueue) -> None:
         for queue in queues or self.assigned:
             self._reader(queue).is_paused = False
-        self._filled.set()
+        self._has_messages.set()
 
-    # Where in them
+    # Offsets
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Goes on at an offset; ClientError if the queue is not read here, or has no such offset."""
+        """Continue at an offset; raise ClientError if the queue is not read here, or the offset is out of range."""
         self._reader(queue)
         low, high = await self.min_offset(queue), await self.max_offset(queue)
         if not low <= offset <= high:
-            raise ClientError(f"{queue} has no offset {offset}: it begins at {low} and ends at {high}")
-        # Meanwhile the queue may have been moved, or lost and taken again: then it is the new reader that has to move.
-        while not await self._moved(self._reader(queue), offset):
+            raise ClientError(f"offset {offset} of {queue} is out of range: it begins at {low} and ends at {high}")
+        # A rebalance or another seek may replace the reader during an await; then the new reader must seek.
+        while not await self._try_restart_at(self._reader(queue), offset):
             pass
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
@@ -138,44 +147,44 @@ class PullConsumer(GroupMember):
 
     async def min_offset(self, queue: MessageQueue) -> int:
         self._lifecycle.check()
-        return await positions.min_offset(self._session, queue)
+        return await consume_from.min_offset(self._session, queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """Returns the offset that the next message will have."""
+        """Return the offset of the next message to be stored."""
         self._lifecycle.check()
-        return await positions.max_offset(self._session, queue)
+        return await consume_from.max_offset(self._session, queue)
 
     async def offset_at(self, queue: MessageQueue, when: datetime) -> int:
-        """Returns the offset of the first message that was stored then, or later."""
+        """Return the offset of the first message stored at this time or later."""
         self._lifecycle.check()
-        return await positions.offset_at(self._session, queue, int(when.timestamp() * 1000))
+        return await consume_from.offset_at(self._session, queue, int(when.timestamp() * 1000))
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Returns where the group would go on; None if it never was there."""
+        """Return the committed offset of the group; None if there is none."""
         self._lifecycle.check()
-        return await self.offsets.stored(queue)
+        return await self.offsets.committed(queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Has the group go on after all that was handed out, or at these offsets; returns when brokers know it."""
+        """Commit these offsets, or by default all returned messages, and wait for the response of the brokers."""
         self._lifecycle.check()
         if offsets is None:
-            self._consumed()
-            await self.offsets.persist(list(self._readers), is_last=True)
+            self._commit_returned()
+            await self.offsets.persist(list(self._readers), wait_for_response=True)
             return
         for queue, offset in offsets.items():
             self.offsets.set(queue, offset)
-        await self.offsets.persist(list(offsets), is_last=True)
+        await self.offsets.persist(list(offsets), wait_for_response=True)
 
     # Messages
 
     async def poll(self, count: int | None = None, *, timeout_seconds: float | None = None) -> list[Received]:
-        """Returns what there is, at most `count` messages; waits for the first of them, and gives none if it is late.
+        """Wait for messages and return at most `count` of them; an empty list after the timeout.
 
-        What was handed out before counts as consumed.
+        The messages returned before count as consumed.
         """
         self._lifecycle.check()
-        self._consumed()
-        self._give_back_ahead()
+        self._commit_returned()
+        self._return_prefetched()
         count = self.settings.max_poll_records if count is None else count
         seconds = self.settings.poll_timeout_seconds if timeout_seconds is None else timeout_seconds
         deadline = self.options.clock.monotonic() + seconds
@@ -184,146 +193,148 @@ class PullConsumer(GroupMember):
             left = deadline - self.options.clock.monotonic()
             if messages or left <= 0:
                 return messages
-            # Only who found nothing may say so: another may be about to wait for what is left.
-            self._filled.clear()
-            await event_or_late(self._filled, left, self.options.clock)
+            # Cleared only after nothing was found: another task may be about to wait for the remaining messages.
+            self._has_messages.clear()
+            await wait_with_timeout(self._has_messages, left, self.options.clock)
             self._lifecycle.check()
 
     def __aiter__(self) -> "PullConsumer":
         return self
 
     async def __anext__(self) -> Received:
-        """Waits as long as it takes; ends when the consumer is closed."""
-        self._consumed()
+        """Wait for the next message without a timeout; the iteration ends when the consumer is closed."""
+        self._commit_returned()
         while True:
-            while self._ahead:
-                reader, message = self._ahead.popleft()
-                if not reader.window.is_dropped:
-                    self._given = reader
+            while self._prefetched:
+                reader, message = self._prefetched.popleft()
+                if not reader.process_queue.is_dropped:
+                    self._last_reader = reader
                     return message
             if self._lifecycle.is_closed:
                 raise StopAsyncIteration
             self._lifecycle.check()
-            self._ahead.extend(self._take_some(self.settings.max_poll_records))
-            self._polled.clear()
-            if not self._ahead:
-                self._filled.clear()
-                await self._filled.wait()
+            self._prefetched.extend(self._take_some(self.settings.max_poll_records))
+            self._polled_readers.clear()
+            if not self._prefetched:
+                self._has_messages.clear()
+                await self._has_messages.wait()
 
-    def _take_some(self, count: int) -> list[tuple[Reader, Received]]:
-        """Takes from one queue after the other, beginning with another each time."""
-        taken: list[tuple[Reader, Received]] = []
-        for _ in range(len(self._turns)):
-            reader = self._turns[0]
-            self._turns.rotate(-1)
-            if not reader.is_paused and reader.window.waiting_count:
-                taken += [(reader, message) for message in reader.window.take(count - len(taken))]
-                self._polled.append(reader)
+    def _take_some(self, count: int) -> list[tuple[QueueReader, Received]]:
+        """Take messages from the queues in round-robin order."""
+        taken: list[tuple[QueueReader, Received]] = []
+        for _ in range(len(self._rotation)):
+            reader = self._rotation[0]
+            self._rotation.rotate(-1)
+            if not reader.is_paused and reader.process_queue.waiting_count:
+                taken += [(reader, message) for message in reader.process_queue.take(count - len(taken))]
+                self._polled_readers.append(reader)
                 if len(taken) >= count:
                     break
         return taken
 
-    def _give_back_ahead(self) -> None:
-        """What an iteration took and did not come to may be polled."""
-        for reader in {reader for reader, _ in self._ahead}:
-            reader.window.give_back()
-        self._ahead.clear()
+    def _return_prefetched(self) -> None:
+        """Return the messages that the iteration has prefetched, so that `poll` can take them."""
+        for reader in {reader for reader, _ in self._prefetched}:
+            reader.process_queue.return_taken()
+        self._prefetched.clear()
 
-    # For an iteration in another thread
+    # For blocking.iterator.ThreadIterator, which iterates in another thread
 
-    async def lend(self) -> list[tuple[Reader, Received]]:
-        """Hands out several at once; `settle` is told of those that are done. Ends as the iteration does."""
+    async def take_batch(self) -> list[tuple[QueueReader, Received]]:
+        """Take several messages at once; `commit_batch` commits them. Ends when the iteration ends."""
         first = await anext(self)
-        assert self._given is not None
-        self._lent = [(self._given, first), *self._ahead]
-        self._given = None
-        self._ahead.clear()
-        return self._lent
+        assert self._last_reader is not None
+        self._batch = [(self._last_reader, first), *self._prefetched]
+        self._last_reader = None
+        self._prefetched.clear()
+        return self._batch
 
-    def settle(self, done: Iterable[Reader]) -> None:
-        """Lets go of one message for each of these, in the order in which they were lent."""
-        for reader in done:
+    def commit_batch(self, consumed: Iterable[QueueReader]) -> None:
+        """Commit one message for each of these readers, in the order of the batch."""
+        for reader in consumed:
             self._commit_taken(reader, 1)
 
-    def put_back(self, given: Reader | None, left: Iterable[tuple[Reader, Received]]) -> None:
-        """Goes on here with what was lent: the last that was handed out, and those that were not."""
-        self._given = given
-        self._ahead.extend(left)
-        self._lent = []
+    def return_batch(self, last_reader: QueueReader | None, rest: Iterable[tuple[QueueReader, Received]]) -> None:
+        """Continue the iteration here: with the reader of the last returned message, and the rest of the batch."""
+        self._last_reader = last_reader
+        self._prefetched.extend(rest)
+        self._batch = []
 
-    def take_back(self) -> None:
-        """Has what was handed out last come again: it has reached nobody."""
-        out = [*self._lent, *self._ahead]
-        for reader in {*self._polled, *(reader for reader, _ in out), *filter(None, [self._given])}:
-            reader.window.give_back()
-        self._lent = []
-        self._ahead.clear()
-        self._forget_given()
+    def rewind(self) -> None:
+        """Redeliver the messages taken last: the thread that waited for them was interrupted."""
+        taken = [*self._batch, *self._prefetched]
+        for reader in {*self._polled_readers, *(reader for reader, _ in taken), *filter(None, [self._last_reader])}:
+            reader.process_queue.return_taken()
+        self._batch = []
+        self._prefetched.clear()
+        self._forget_returned()
 
-    def _consumed(self) -> None:
-        """What was handed out is done."""
-        if self._given is not None:
-            self._commit_taken(self._given, 1)
-            self._given = None
-        for reader in self._polled:
+    def _commit_returned(self) -> None:
+        """Commit the messages that were returned to the caller."""
+        if self._last_reader is not None:
+            self._commit_taken(self._last_reader, 1)
+            self._last_reader = None
+        for reader in self._polled_readers:
             self._commit_taken(reader, None)
-        self._polled.clear()
+        self._polled_readers.clear()
 
-    def _commit_taken(self, reader: Reader, count: int | None) -> None:
-        window = reader.window
-        offset = window.commit(count)
-        if offset is not None and not window.is_dropped:
+    def _commit_taken(self, reader: QueueReader, count: int | None) -> None:
+        process_queue = reader.process_queue
+        offset = process_queue.commit(count)
+        if offset is not None and not process_queue.is_dropped:
             self.offsets.advance(reader.queue, offset)
 
-    def _forget_given(self) -> None:
-        self._given = None
-        self._polled.clear()
+    def _forget_returned(self) -> None:
+        self._last_reader = None
+        self._polled_readers.clear()
 
     # For GroupMember
 
-    def _reader(self, queue: MessageQueue) -> Reader:
+    def _reader(self, queue: MessageQueue) -> QueueReader:
         self._lifecycle.check()
         reader = self._readers.get(queue)
         if reader is None:
-            raise ClientError(f"{queue} is not read by this consumer of group {self.group!r}")
+            raise ClientError(f"{queue} is not assigned to this consumer of group {self.group!r}")
         return reader
 
-    def delivered(self, reader: Reader, messages: list[Received]) -> None:
+    def on_messages(self, reader: QueueReader, messages: list[Received]) -> None:
         counts = self.statistics.of(reader.queue.topic)
         counts.pulls += 1
         counts.pulled += len(messages)
-        self._filled.set()
+        self._has_messages.set()
 
-    def _taken(self, reader: Reader) -> None:
-        self._turns = deque(other for other in self._turns if other.queue != reader.queue)
-        self._turns.append(reader)
+    def _queue_added(self, reader: QueueReader) -> None:
+        self._rotation = deque(other for other in self._rotation if other.queue != reader.queue)
+        self._rotation.append(reader)
 
-    async def _lost(self, reader: Reader) -> None:
-        if reader in self._turns:
-            self._turns.remove(reader)
+    async def _queue_removed(self, reader: QueueReader) -> None:
+        if reader in self._rotation:
+            self._rotation.remove(reader)
 
-    async def _move(self, reader: Reader, offset: int) -> None:
-        """Whether and when the group is told is another matter."""
-        await self._moved(reader, offset)
+    async def _restart_at(self, reader: QueueReader, offset: int) -> None:
+        """Restart without committing the offset: this consumer commits it later, or not at all."""
+        await self._try_restart_at(reader, offset)
 
-    async def _moved(self, reader: Reader, offset: int) -> bool:
-        """Says whether it has; not if another reads the queue by now, or nobody."""
-        reader.window.drop()
+    async def _try_restart_at(self, reader: QueueReader, offset: int) -> bool:
+        """Replace the reader by one that begins at `offset`; return False if it is not the current reader any more."""
+        reader.process_queue.drop()
         await reader.stop()
         if self._lifecycle.is_closed or self._readers.get(reader.queue) is not reader:
             return False
         self.offsets.set(reader.queue, offset)
-        self._begin(reader.queue, offset)
+        self._start_reader(reader.queue, offset)
         self._readers[reader.queue].is_paused = reader.is_paused
         return True
 
-    async def _persist(self, queues: Collection[MessageQueue] | None = None, *, is_last: bool = False) -> None:
+    async def _persist(
+        self, queues: Collection[MessageQueue] | None = None, *, wait_for_response: bool = False
+    ) -> None:
         if self.settings.auto_commit:
-            await super()._persist(queues, is_last=is_last)
+            await super()._persist(queues, wait_for_response=wait_for_response)
 
-    async def _finish(self) -> None:
-        self._consumed()
-        self._filled.set()
+    async def _drain(self) -> None:
+        self._commit_returned()
+        self._has_messages.set()
 
     async def consume_directly(self, message: Received) -> DirectResult:
-        raise SystemFailure(f"the consumer of group {self.group!r} has no handler that could be called")
+        raise SystemFailure(f"the consumer of group {self.group!r} has no handler to call")

@@ -1,32 +1,32 @@
-"""The push consumer: messages come to a handler, as many at once as it can take."""
+"""The push consumer, which calls a handler with messages (DefaultMQPushConsumer)."""
 
 import logging
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Unpack
 
-from kerolox.client.consumer.concurrent import Concurrent
-from kerolox.client.consumer.handling import Handler, Job
-from kerolox.client.consumer.hooked import HookedCalls
-from kerolox.client.consumer.locks import RENEW_SECONDS, QueueLocks
-from kerolox.client.consumer.member import GroupMember
-from kerolox.client.consumer.orderly import Orderly
-from kerolox.client.consumer.reading import Reader
-from kerolox.client.consumer.rebalance import MessageModel
-from kerolox.client.consumer.results import Outcome
-from kerolox.client.consumer.retry import DEAD_LETTER, RECONSUME_TIMES_MAX, UNLIMITED, Retries
-from kerolox.client.consumer.settings import PushKeywords, PushSettings, parted
-from kerolox.client.consumer.subscriptions import Expression, expressions
-from kerolox.client.consumer.window import Window
+from kerolox.client.consumer.fetch.process_queue import ProcessQueue
+from kerolox.client.consumer.fetch.queue_reader import QueueReader
+from kerolox.client.consumer.group.member import GroupMember
+from kerolox.client.consumer.group.queue_locks import RENEW_SECONDS, QueueLocks
+from kerolox.client.consumer.group.rebalance import MessageModel
+from kerolox.client.consumer.group.subscriptions import Expression, expressions
+from kerolox.client.consumer.handle.concurrently import ConsumeConcurrently
+from kerolox.client.consumer.handle.hooks import ConsumeHooks
+from kerolox.client.consumer.handle.invoke import ConsumeContext, Handler, Job
+from kerolox.client.consumer.handle.orderly import ConsumeOrderly
+from kerolox.client.consumer.handle.results import Outcome
+from kerolox.client.consumer.handle.send_back import DEAD_LETTER, RECONSUME_TIMES_MAX, UNLIMITED, SendBack
+from kerolox.client.consumer.settings import PushKeywords, PushSettings, split_keywords
 from kerolox.client.hooks import ConsumeHook
-from kerolox.client.members import DirectResult
 from kerolox.client.messages import Received
 from kerolox.client.options import Options
-from kerolox.client.tracing import Tracing
-from kerolox.client.waiting import first_of
-from kerolox.message import names
+from kerolox.client.session.members import DirectResult
+from kerolox.client.tracing.tracer import Tracing
+from kerolox.message import property_names
 from kerolox.message.errors import CompressionError
 from kerolox.message.message import Message as Record
 from kerolox.runtime.service import Periodic, Service
+from kerolox.runtime.waiting import first_of
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +39,13 @@ _DIRECT_RESULTS = {
 
 
 class PushConsumer(GroupMember):
-    """Hands messages to `handler`: a coroutine, or a plain function, which then runs in threads.
+    """Calls `handler` with messages: a coroutine function in tasks, a plain function in threads.
 
         async with PushConsumer("group", handle, topics={"orders": "*"}, namesrv_addr="127.0.0.1:9876") as consumer:
             await consumer.closed()
 
-    `handle(messages)` gets a list, of one message unless more are allowed. It returns None, or Consumed; what it
-    raises has its messages come again later, and after 16 times they are dead letters.
+    `handle(messages)` gets a list, by default of one message, and returns None or Consumed. If it raises, the messages
+    are retried later; after 16 retries they become dead letters.
     """
 
     consume_type: ClassVar[str] = "CONSUME_PASSIVELY"
@@ -59,15 +59,15 @@ class PushConsumer(GroupMember):
         options: Options | None = None,
         **keywords: Unpack[PushKeywords],
     ) -> None:
-        shared, self.settings = parted(PushSettings, options, dict(keywords))
+        shared, self.settings = split_keywords(PushSettings, options, dict(keywords))
         super().__init__(group, expressions(topics), shared, self.settings)
         self._handler = handler
-        self._consumption: Concurrent | Orderly
+        self._consume_service: ConsumeConcurrently | ConsumeOrderly
         self._hooks: list[ConsumeHook] = list(self.settings.hooks)
-        self._hooked: HookedCalls
+        self._consume_hooks: ConsumeHooks
         self._tracing: Tracing | None = None
-        # None where all members read all: nothing comes again then.
-        self._retries: Retries | None = None
+        # None for broadcasting consumers, which do not retry.
+        self._send_back: SendBack | None = None
 
     @property
     def is_orderly(self) -> bool:
@@ -77,7 +77,7 @@ class PushConsumer(GroupMember):
     def concurrency(self) -> int:
         return self.settings.consume_thread_max
 
-    # Its life
+    # Lifecycle
 
     async def _join(self) -> None:
         if self.settings.enable_trace:
@@ -89,46 +89,23 @@ class PushConsumer(GroupMember):
 
     def _services(self) -> list[Service]:
         settings, clock = self.settings, self.options.clock
-        self._hooked = HookedCalls(self._wrapped_group, self._hooks, clock)
-        handler = self._hooked.wrapped(self._handler)
-        if settings.max_reconsume_times != -1:
-            times_max = settings.max_reconsume_times
-        else:
-            times_max = UNLIMITED if settings.is_orderly else RECONSUME_TIMES_MAX
+        self._consume_hooks = ConsumeHooks(self._wrapped_group, self._hooks, clock)
         if settings.message_model is MessageModel.CLUSTERING:
-            self._retries = Retries(self._session, self._wrapped_group, times_max)
+            self._send_back = SendBack(self._session, self._wrapped_group, self._reconsume_times_max)
             if settings.is_orderly:
                 self.locks = QueueLocks(self._session, self._wrapped_group, clock)
+        handler = self._consume_hooks.wrap(self._handler)
+        context = ConsumeContext(handler, self.offsets, self._send_back, clock, self._observe)
         if settings.is_orderly:
-            self._consumption = Orderly(
-                handler,
-                self.offsets,
-                self._retries,
-                self.locks,
-                clock,
-                count=settings.consume_thread_max,
-                batch_size=settings.consume_message_batch_max_size,
-                suspend_seconds=settings.suspend_current_queue_seconds,
-                reconsume_times_max=times_max,
-                auto_commit=settings.auto_commit,
-                observe=self._observe,
-            )
+            self._consume_service = ConsumeOrderly(context, settings, self._reconsume_times_max, self.locks)
         else:
-            self._consumption = Concurrent(
-                handler,
-                self.offsets,
-                self._retries,
-                clock,
-                count=settings.consume_thread_max,
-                batch_size=settings.consume_message_batch_max_size,
-                observe=self._observe,
-            )
+            self._consume_service = ConsumeConcurrently(context, settings)
         timeout_seconds = settings.consume_timeout_minutes * 60
         services: list[Service] = [
             Periodic(
                 "expired messages",
                 seconds=timeout_seconds,
-                job=lambda: self._consumption.give_up_expired(timeout_seconds),
+                job=lambda: self._consume_service.expire_overdue(timeout_seconds),
                 clock=clock,
             )
         ]
@@ -136,45 +113,53 @@ class PushConsumer(GroupMember):
             services.append(Periodic("locks", seconds=RENEW_SECONDS, job=self._renew_locks, clock=clock))
         return services
 
+    @property
+    def _reconsume_times_max(self) -> int:
+        if self.settings.max_reconsume_times != -1:
+            return self.settings.max_reconsume_times
+        return UNLIMITED if self.settings.is_orderly else RECONSUME_TIMES_MAX
+
     async def _renew_locks(self) -> None:
         assert self.locks is not None
         await self.locks.lock(list(self._readers))
         for reader in [reader for queue, reader in self._readers.items() if not self.locks.is_locked(queue)]:
-            # Another has it now, or may have it soon: what is in hand here would be consumed out of order.
-            log.warning("the lock on %s was lost", reader.queue)
-            await self._lose(reader)
-            self._rebalancer.soon()
+            # Another member may have the lock. Consuming the messages held here could break the order.
+            log.warning("lost the lock of %s", reader.queue)
+            await self._remove_queue(reader)
+            self._rebalancer.request()
 
-    async def _finish(self) -> None:
+    async def _drain(self) -> None:
         if self.settings.is_orderly and not self.settings.auto_commit:
-            # Only the handler knows when to commit; what it has not by now comes again.
+            # Only the handler decides when to commit; uncommitted messages will be redelivered.
             for reader in self._readers.values():
-                reader.window.drop()
+                reader.process_queue.drop()
         else:
-            await first_of(self._emptied(), self.options.clock.sleep(self.settings.await_termination_seconds))
-        left = sum(reader.window.count for reader in self._readers.values() if not reader.window.is_dropped)
+            await first_of(self._wait_until_empty(), self.options.clock.sleep(self.settings.await_termination_seconds))
+        left = sum(
+            reader.process_queue.count for reader in self._readers.values() if not reader.process_queue.is_dropped
+        )
         if left:
-            log.warning("closed with %d messages in hand, which come again", left)
-        await self._consumption.close()
+            log.warning("closed with %d unconsumed messages, which will be redelivered", left)
+        await self._consume_service.close()
 
-    async def _emptied(self) -> None:
+    async def _wait_until_empty(self) -> None:
         for reader in list(self._readers.values()):
-            while reader.window.count and not reader.window.is_dropped:
-                await reader.window.shrink()
+            while reader.process_queue.count and not reader.process_queue.is_dropped:
+                await reader.process_queue.wait_for_removal()
 
     async def _leave(self) -> None:
-        if hasattr(self, "_consumption"):
-            await self._consumption.close()
+        if hasattr(self, "_consume_service"):
+            await self._consume_service.close()
         if self._tracing is not None:
             await self._tracing.close()
         await super()._leave()
 
     def suspend(self) -> None:
-        """Reads no more until `resume`; what is in hand is consumed."""
-        self.is_open.clear()
+        """Stop pulling until `resume`; messages that were pulled before are still consumed."""
+        self.may_pull.clear()
 
     def resume(self) -> None:
-        self.is_open.set()
+        self.may_pull.set()
 
     # Messages
 
@@ -182,29 +167,29 @@ class PushConsumer(GroupMember):
     def _span_max(self) -> int | None:
         return None if self.settings.is_orderly else self.settings.consume_concurrently_max_span
 
-    def delivered(self, reader: Reader, messages: list[Received]) -> None:
+    def on_messages(self, reader: QueueReader, messages: list[Received]) -> None:
         counts = self.statistics.of(reader.queue.topic)
         counts.pulls += 1
         counts.pulled += len(messages)
-        self._consumption.deliver(reader.queue, reader.window, messages)
+        self._consume_service.deliver(reader.queue, reader.process_queue, messages)
 
-    def _taken(self, reader: Reader) -> None:
-        self._consumption.begin(reader.queue, reader.window)
+    def _queue_added(self, reader: QueueReader) -> None:
+        self._consume_service.begin(reader.queue, reader.process_queue)
 
-    async def _lost(self, reader: Reader) -> None:
-        await self._consumption.end(reader.queue, reader.window)
+    async def _queue_removed(self, reader: QueueReader) -> None:
+        await self._consume_service.end(reader.queue, reader.process_queue)
 
-    def unreadable(self, reader: Reader, record: Record, error: CompressionError) -> None:
-        """No handler will ever have use for it, and somebody may want to see it: it becomes a dead letter."""
-        super().unreadable(reader, record, error)
-        if self._retries is not None:
-            topic = self.options.unwrap(record.get(names.RETRY_TOPIC) or record.topic)
+    def on_unreadable(self, reader: QueueReader, record: Record, error: CompressionError) -> None:
+        """Send the message to the dead letter queue, where operators can inspect it."""
+        super().on_unreadable(reader, record, error)
+        if self._send_back is not None:
+            topic = self.options.unwrap(record.get(property_names.RETRY_TOPIC) or record.topic)
             message = Received(record, reader.queue, topic, record.body, record.reconsume_times)
-            self._session.run(self._bury(self._retries, message), "dead letter")
+            self._session.run_in_background(self._send_to_dlq(self._send_back, message), "dead letter")
 
     @staticmethod
-    async def _bury(retries: Retries, message: Received) -> None:
-        await retries.send_back(message, DEAD_LETTER)
+    async def _send_to_dlq(send_back: SendBack, message: Received) -> None:
+        await send_back.send_back(message, DEAD_LETTER)
 
     def _observe(self, job: Job) -> None:
         counts = self.statistics.of(job.queue.topic)
@@ -214,16 +199,15 @@ class PushConsumer(GroupMember):
             counts.consumed += len(job.messages)
         else:
             counts.failed += len(job.messages)
-        self._hooked.after(job)
+        self._consume_hooks.after(job)
 
     # For operators
 
     async def consume_directly(self, message: Received) -> DirectResult:
-        """Calls the handler with one message that an operator chose; nothing is committed."""
-        window: Window[Received] = Window()
-        job = Job([message], message.queue, window)
-        await self._consumption.workers.call(job)
-        self._hooked.forget(job)
+        """Call the handler with one message for an operator; nothing is committed."""
+        job = Job([message], message.queue, ProcessQueue())
+        await self._consume_service.workers.call(job)
+        self._consume_hooks.discard(job)
         return DirectResult(
             consume_result="CR_THROW_EXCEPTION" if job.error is not None else _DIRECT_RESULTS[job.consumed.outcome],
             order=self.settings.is_orderly,

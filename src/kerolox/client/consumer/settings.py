@@ -1,4 +1,4 @@
-"""How consumers read and consume: what can be set, under Java's names with units, and with Java's defaults."""
+"""Settings of consumers, with Java's names (plus units) and Java's defaults."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kerolox.client.consumer.offsets import LOCAL_DIRECTORY
-from kerolox.client.consumer.positions import ConsumeFrom
-from kerolox.client.consumer.rebalance import MessageModel
-from kerolox.client.consumer.strategies import AVERAGELY, Strategy
+from kerolox.client.consumer.group.allocation import AVERAGELY, Strategy
+from kerolox.client.consumer.group.consume_from import ConsumeFrom
+from kerolox.client.consumer.group.offset_store import LOCAL_DIRECTORY
+from kerolox.client.consumer.group.rebalance import MessageModel
 from kerolox.client.hooks import ConsumeHook
 from kerolox.client.options import Options, Shared, options_of
-from kerolox.client.trace import TRACE_TOPIC
+from kerolox.client.tracing.trace_format import TRACE_TOPIC
 from kerolox.errors import ConfigurationError
 
 
-class MembershipKeywords(Shared, total=False):
-    """The keywords that push and pull consumers take; Membership says what they mean."""
+class MemberKeywords(Shared, total=False):
+    """The keyword arguments of push and pull consumers, documented in MemberSettings."""
 
     message_model: MessageModel
     consume_from: ConsumeFrom
@@ -38,12 +38,12 @@ class MembershipKeywords(Shared, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Membership:
-    """How a member reads. Defaults are those of Java's push consumer."""
+class MemberSettings:
+    """Settings that push and pull consumers share. Defaults are those of Java's push consumer."""
 
     message_model: MessageModel = MessageModel.CLUSTERING
     consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET
-    # With ConsumeFrom.TIMESTAMP; half an hour ago if not given.
+    # For ConsumeFrom.TIMESTAMP; by default half an hour before the start.
     consume_timestamp: datetime | None = None
     strategy: Strategy = AVERAGELY
     pull_batch_size: int = 32
@@ -51,23 +51,23 @@ class Membership:
     pull_interval_seconds: float = 0.0
     pull_threshold_for_queue: int = 1000
     pull_threshold_size_for_queue_bytes: int = 100 * 1024 * 1024
-    # For all queues of the member together, shared among them; -1 is no bound.
+    # For all queues of this consumer together, divided evenly; -1 means no limit.
     pull_threshold_for_topic: int = -1
     pull_threshold_size_for_topic_bytes: int = -1
-    # How far the last message in hand may lie from the first that is not done.
+    # Maximum distance between the first and the last unconsumed offset of a queue.
     consume_concurrently_max_span: int = 2000
-    # Whether each pull says what is wanted, and not only heartbeats.
+    # Whether each pull request contains the subscription, and not only heartbeats.
     post_subscription_when_pull: bool = False
     persist_consumer_offset_interval_seconds: float = 5.0
-    # Where members that read all keep their offsets.
+    # The directory of offset files of broadcasting consumers.
     local_offset_store_dir: Path | str = LOCAL_DIRECTORY
 
     def __post_init__(self) -> None:
         _check_positive(self, "pull_batch_size", "pull_batch_size_bytes", "pull_threshold_for_queue")
 
 
-class PushKeywords(MembershipKeywords, total=False):
-    """The keywords that push consumers take; PushSettings says what they mean."""
+class PushKeywords(MemberKeywords, total=False):
+    """The keyword arguments of push consumers, documented in PushSettings."""
 
     is_orderly: bool
     consume_thread_max: int
@@ -83,26 +83,26 @@ class PushKeywords(MembershipKeywords, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PushSettings(Membership):
-    """How a push consumer consumes."""
+class PushSettings(MemberSettings):
+    """Settings of push consumers."""
 
-    # One message after the other in each queue, and what fails is tried again before the next.
+    # Consume each queue in order, one batch at a time; a failed message is retried before the next one.
     is_orderly: bool = False
-    # How many calls of the handler at once: tasks for a coroutine, threads for a function.
+    # Concurrent calls of the handler: tasks for a coroutine function, threads for a plain function.
     consume_thread_max: int = 20
-    # How many messages one call may get.
+    # Messages per call of the handler.
     consume_message_batch_max_size: int = 1
-    # After how many attempts a message becomes a dead letter; -1 is 16, and without end in order.
+    # Retries before a message becomes a dead letter; -1 means 16, or unlimited for orderly consumers.
     max_reconsume_times: int = -1
-    # In order: how long a queue rests after a failure.
+    # Orderly: pause of a queue after a failure.
     suspend_current_queue_seconds: float = 1.0
-    # In order: whether success commits; else only Consumed.COMMIT does.
+    # Orderly: whether SUCCESS commits; otherwise only Consumed.COMMIT does.
     auto_commit: bool = True
-    # Messages of a handler that takes longer come again, and hold up the others no more.
+    # Messages whose handler takes longer are sent back for a retry, so that they do not block commits.
     consume_timeout_minutes: float = 15.0
-    # How long closing waits for what is in hand.
+    # How long `close` waits for messages that are being consumed.
     await_termination_seconds: float = 20.0
-    # Whether it is written down, for Java's tools to read, who consumed what and when.
+    # Whether to send message traces to `trace_topic`.
     enable_trace: bool = False
     trace_topic: str = TRACE_TOPIC
     hooks: Sequence[ConsumeHook] = ()
@@ -112,8 +112,8 @@ class PushSettings(Membership):
         _check_positive(self, "consume_thread_max", "consume_message_batch_max_size")
 
 
-class PullKeywords(MembershipKeywords, total=False):
-    """The keywords that pull consumers take; PullSettings says what they mean."""
+class PullKeywords(MemberKeywords, total=False):
+    """The keyword arguments of pull consumers, documented in PullSettings."""
 
     auto_commit: bool
     poll_timeout_seconds: float
@@ -121,17 +121,17 @@ class PullKeywords(MembershipKeywords, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PullSettings(Membership):
-    """How a pull consumer reads."""
+class PullSettings(MemberSettings):
+    """Settings of pull consumers."""
 
-    # Its pulls may be for queues of which no heartbeat speaks.
+    # True, because assigned queues may belong to topics that are not in heartbeats.
     post_subscription_when_pull: bool = True
 
-    # Whether what was handed out is committed once more is asked for, every few seconds and at the end.
+    # Whether to commit, periodically and at the end, the messages returned before the last request for more.
     auto_commit: bool = True
-    # How long `poll` waits if it is not told.
+    # The default timeout of `poll`.
     poll_timeout_seconds: float = 5.0
-    # How many messages `poll` gives if it is not told.
+    # The default maximum of messages per `poll`.
     max_poll_records: int = 32
 
     def __post_init__(self) -> None:
@@ -139,18 +139,18 @@ class PullSettings(Membership):
         _check_positive(self, "max_poll_records")
 
 
-S = TypeVar("S", bound=Membership)
+S = TypeVar("S", bound=MemberSettings)
 
 
-def parted(kind: type[S], options: Options | None, keywords: dict[str, Any]) -> tuple[Options, S]:
-    """Returns what was given for all clients, and what for this kind of consumer."""
+def split_keywords(kind: type[S], options: Options | None, keywords: dict[str, Any]) -> tuple[Options, S]:
+    """Split the keyword arguments of a consumer into the shared options and its own settings."""
     names = {field.name for field in dataclasses.fields(kind)}
     own = {name: value for name, value in keywords.items() if name in names}
     shared = {name: value for name, value in keywords.items() if name not in names}
     return options_of(options, **shared), kind(**own)
 
 
-def _check_positive(settings: Membership, *names: str) -> None:
+def _check_positive(settings: MemberSettings, *names: str) -> None:
     for name in names:
         if getattr(settings, name) < 1:
-            raise ConfigurationError(f"{name} is {getattr(settings, name)}, at least 1 needed")
+            raise ConfigurationError(f"{name}={getattr(settings, name)} must be at least 1")

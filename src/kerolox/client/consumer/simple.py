@@ -1,4 +1,4 @@
-"""The simple consumer: takes messages for a time, and says of each when it is done; brokers keep the books (POP)."""
+"""The simple consumer, which pops messages and acknowledges each of them; brokers keep track of the rest (POP)."""
 
 import asyncio
 import logging
@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import ClassVar, Final, Self, Unpack
 
-from kerolox.client import names
-from kerolox.client.consumer.acknowledging import Acknowledging
-from kerolox.client.consumer.popping import BATCH_SIZE_MAX, Popping, Target
-from kerolox.client.consumer.positions import ConsumeFrom
-from kerolox.client.consumer.receipts import Receipt
-from kerolox.client.consumer.subscriptions import ALL, Expression, expressions, subscription
+from kerolox.client import resource_names
+from kerolox.client.consumer.fetch.pop_request import BATCH_SIZE_MAX, PopRequests, PopTarget
+from kerolox.client.consumer.fetch.receipt_handle import ReceiptHandle
+from kerolox.client.consumer.group.consume_from import ConsumeFrom
+from kerolox.client.consumer.group.subscriptions import ALL, Expression, build_subscription, expressions
+from kerolox.client.consumer.handle.acks import Acks
 from kerolox.client.errors import NoRoute
-from kerolox.client.lifecycle import Lifecycle
-from kerolox.client.members import DirectResult
 from kerolox.client.messages import Received
 from kerolox.client.options import Options, Shared, options_of
-from kerolox.client.session import Session
+from kerolox.client.session.lifecycle import Lifecycle
+from kerolox.client.session.members import DirectResult
+from kerolox.client.session.session import Session
 from kerolox.errors import ConfigurationError, KeroloxError, SystemFailure
 from kerolox.wire.bodies.clients import SubscriptionData
 from kerolox.wire.bodies.queues import MessageQueue
@@ -30,16 +30,16 @@ _AFTER_NOTHING_SECONDS: Final = 1.0
 
 
 class SimpleConsumer:
-    """Takes messages, which nobody else of the group gets for a time, and acknowledges them.
+    """Receives messages, which are invisible to the rest of the group for some time, and acknowledges them.
 
         async with SimpleConsumer("group", topics="orders", namesrv_addr="127.0.0.1:9876") as consumer:
             for message in await consumer.receive(32, invisible_seconds=30):
                 ...
                 await consumer.ack(message)
 
-    What is not acknowledged in time comes again, to whoever asks. No queues are shared out, so that any number of
-    members may take part. With `is_ordered` a queue gives nothing more until all that it gave was acknowledged, or
-    comes again. Needs brokers of 5.x.
+    A message that is not acknowledged in time is redelivered to any member. Queues are not assigned to members, so a
+    group may have any number of them. With `is_ordered`, a queue delivers no more messages until all earlier ones
+    have been acknowledged or have become visible again. Needs 5.x brokers.
     """
 
     consume_type: ClassVar[str] = "CONSUME_POP"
@@ -55,9 +55,9 @@ class SimpleConsumer:
         options: Options | None = None,
         **shared: Unpack[Shared],
     ) -> None:
-        names.check_group(group)
+        resource_names.check_group(group)
         if consume_from is ConsumeFrom.TIMESTAMP:
-            raise ConfigurationError("a group that pops begins at the first or the last offset, not at a time")
+            raise ConfigurationError("a SimpleConsumer can begin at the first or the last offset, not at a timestamp")
         self.group = group
         self.options = options_of(options, **shared)
         self._wrapped_group = self.options.wrap(group)
@@ -66,25 +66,25 @@ class SimpleConsumer:
         self._lifecycle = Lifecycle(f"consumer of group {group!r}")
         self._subscriptions: dict[str, SubscriptionData] = {}
         for topic, expression in expressions(topics).items():
-            names.check_topic(topic)
+            resource_names.check_topic(topic)
             self._subscribe(self.options.wrap(topic), expression)
-        self._turn = random.randrange(1024)  # noqa: S311
+        self._rotation = random.randrange(1024)  # noqa: S311
         self._session: Session
-        self._acknowledging: Acknowledging
-        self._popping: Popping
+        self._acks: Acks
+        self._pop_requests: PopRequests
 
-    # Its life
+    # Lifecycle
 
     async def start(self) -> None:
-        """Joins the group; RemotingError if no NameServer answers, NoPermission if a broker refuses us."""
-        self._lifecycle.begin()
+        """Join the group; raise RemotingError if no NameServer responds, NoPermission if a broker refuses."""
+        self._lifecycle.set_starting()
         self._session = session = await Session.acquire(self.options)
-        self._acknowledging = Acknowledging(session, self._wrapped_group)
-        self._popping = Popping(
+        self._acks = Acks(session, self._wrapped_group)
+        self._pop_requests = PopRequests(
             session,
             self._wrapped_group,
             self._subscriptions.get,
-            self._acknowledging,
+            self._acks,
             is_from_first=self._consume_from is ConsumeFrom.FIRST_OFFSET,
             is_ordered=self._is_ordered,
         )
@@ -96,14 +96,14 @@ class SimpleConsumer:
             await session.heartbeat()
             session.check_admitted()
         except BaseException:
-            self._lifecycle.end()
+            self._lifecycle.set_closed()
             await self._leave()
             raise
-        self._lifecycle.begun()
+        self._lifecycle.set_running()
 
     async def close(self) -> None:
-        """Leaves the group. What was received and not acknowledged comes again when its time is over."""
-        if self._lifecycle.end():
+        """Leave the group. Unacknowledged messages are redelivered when their invisible time ends."""
+        if self._lifecycle.set_closed():
             await self._leave()
 
     async def _leave(self) -> None:
@@ -122,11 +122,11 @@ class SimpleConsumer:
         await self.close()
 
     def _subscribe(self, topic: str, expression: Expression) -> None:
-        self._subscriptions[topic] = subscription(topic, expression, self.options.clock.millis())
+        self._subscriptions[topic] = build_subscription(topic, expression, self.options.clock.millis())
 
     async def subscribe(self, topic: str, expression: Expression = ALL) -> None:
-        """Receives messages of a topic from now on, or other messages of it."""
-        names.check_topic(topic)
+        """Subscribe to a topic, or change the expression of a subscription."""
+        resource_names.check_topic(topic)
         wrapped = self.options.wrap(topic)
         is_new = wrapped not in self._subscriptions
         self._subscribe(wrapped, expression)
@@ -147,54 +147,56 @@ class SimpleConsumer:
     async def receive(
         self, count: int = BATCH_SIZE_MAX, *, invisible_seconds: float = 60.0, wait_seconds: float = 15.0
     ) -> list[Received]:
-        """Returns at most `count` messages, and 32; none if none come in time. Nobody else gets them meanwhile.
+        """Wait for messages and return at most `count` of them, and at most 32; an empty list after `wait_seconds`.
 
-        NoRoute if no broker has any of the topics; AnswerError or RemotingError if one refuses, or is lost.
+        The messages are invisible to other members for `invisible_seconds`. Raises NoRoute if no broker has any of the
+        topics, and AnswerError or RemotingError if all brokers fail.
         """
         self._lifecycle.check()
         clock = self.options.clock
         deadline = clock.monotonic() + wait_seconds
         while True:
             left = max(0.0, deadline - clock.monotonic())
-            messages = await self._popping.pop(await self._targets(), count, invisible_seconds, left)
+            messages = await self._pop_requests.pop(await self._targets(), count, invisible_seconds, left)
             if messages or deadline <= clock.monotonic():
                 return messages
             if deadline - clock.monotonic() < _AFTER_NOTHING_SECONDS:
                 return []
             await clock.sleep(_AFTER_NOTHING_SECONDS / 10)
 
-    async def _targets(self) -> list[Target]:
-        """Returns topics and brokers, beginning with another each time."""
-        found: list[Target] = []
+    async def _targets(self) -> list[PopTarget]:
+        """Return all topics and brokers, rotated so that each call begins with another one."""
+        found: list[PopTarget] = []
         for topic in self._subscriptions:
             route = self._session.routes.known(topic) or await self._session.routes.refresh(topic)
             if route is not None:
                 brokers = dict.fromkeys(queue.broker_name for queue in route.read_queues)
-                found += [Target(topic, name) for name in brokers]
+                found += [PopTarget(topic, name) for name in brokers]
         if not found:
-            raise NoRoute(f"no broker has a topic of {', '.join(self._subscriptions) or 'none at all'}")
-        self._turn += 1
-        start = self._turn % len(found)
+            raise NoRoute(f"no broker has any of the subscribed topics: {', '.join(self._subscriptions) or '(none)'}")
+        self._rotation += 1
+        start = self._rotation % len(found)
         return found[start:] + found[:start]
 
     async def ack(self, *messages: Received) -> None:
-        """Says that messages were consumed; those of one broker in one request.
+        """Acknowledge messages, in one request per broker.
 
-        AnswerError if a single one is too late, and comes again; among several, brokers pass over those that are.
+        Raises AnswerError if a single message is too late and will be redelivered; in a batch, brokers ignore late
+        acknowledgements.
         """
         self._lifecycle.check()
-        await self._acknowledging.ack(messages)
+        await self._acks.ack(messages)
 
     async def change_invisible(self, message: Received, invisible_seconds: float) -> None:
-        """Has a message come again so many seconds from now, sooner or later than it would; 0 is at once."""
+        """Make a message visible again in this many seconds from now; 0 is at once."""
         self._lifecycle.check()
-        await self._acknowledging.change_invisible(message, invisible_seconds)
+        await self._acks.change_invisible(message, invisible_seconds)
 
     @asynccontextmanager
     async def renewing(self, message: Received) -> AsyncIterator[Received]:
-        """Keeps a message invisible as long as it is worked on: `async with consumer.renewing(message): ...`."""
+        """Keep a message invisible while it is being consumed: `async with consumer.renewing(message): ...`."""
         self._lifecycle.check()
-        seconds = Receipt.parse(message.receipt).invisible_millis / 1000
+        seconds = ReceiptHandle.parse(message.receipt).invisible_millis / 1000
         renewing = asyncio.create_task(self._renew(message, seconds), name="renew a message")
         try:
             yield message
@@ -208,9 +210,9 @@ class SimpleConsumer:
             try:
                 await self.change_invisible(message, seconds)
             except KeroloxError as error:
-                log.warning("%s may come again while it is worked on: %s", message, error)
+                log.warning("%s may be redelivered while it is being consumed: %s", message, error)
 
-    # For the session
+    # ConsumerMember
 
     @property
     def consume_from_where(self) -> str:
@@ -224,10 +226,10 @@ class SimpleConsumer:
         return list(self._subscriptions.values())
 
     def rebalance_soon(self) -> None:
-        """Nothing is shared out."""
+        """Do nothing: queues are not assigned to members."""
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Where the group goes on, only the broker knows."""
+        """Do nothing: only the broker has the offsets of a pop group."""
 
     def status(self, topic: str) -> Mapping[MessageQueue, int]:
         return {}
@@ -242,4 +244,4 @@ class SimpleConsumer:
         )
 
     async def consume_directly(self, message: Received) -> DirectResult:
-        raise SystemFailure(f"the consumer of group {self.group!r} has no handler that could be called")
+        raise SystemFailure(f"the consumer of group {self.group!r} has no handler to call")

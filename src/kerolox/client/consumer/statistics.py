@@ -1,4 +1,4 @@
-"""How fast a consumer is, topic by topic: rates over the last minute, failures over the last hour."""
+"""Consume statistics per topic: rates over the last minute, failures over the last hour (ConsumerStatsManager)."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _HOUR_SAMPLES = 360
 
 @dataclass(slots=True)
 class Counts:
-    """All since the start; who adds to it does so directly."""
+    """Totals since the start. Callers increment the fields."""
 
     pulls: int = 0
     pulled: int = 0
@@ -25,27 +25,27 @@ class Counts:
 
 
 @dataclass(slots=True)
-class _Topic:
+class _TopicStatistics:
     now: Counts = field(default_factory=Counts)
-    # The counts as they were, oldest first, and when.
+    # (time, counts at that time), oldest first.
     samples: deque[tuple[float, Counts]] = field(default_factory=lambda: deque(maxlen=_HOUR_SAMPLES))
 
 
 class ConsumeStatistics:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, _TopicStatistics] = {}
 
     def of(self, topic: str) -> Counts:
-        """Returns what is counted of a topic, to be added to."""
-        found = self._topics.get(topic)
-        if found is None:
-            found = self._topics[topic] = _Topic()
-            found.samples.append((self._clock.monotonic(), Counts()))
-        return found.now
+        """Return the counts of a topic for the caller to increment."""
+        statistics = self._topics.get(topic)
+        if statistics is None:
+            statistics = self._topics[topic] = _TopicStatistics()
+            statistics.samples.append((self._clock.monotonic(), Counts()))
+        return statistics.now
 
     def sample(self) -> None:
-        """To be called every 10 s."""
+        """Take a sample; the consumer calls this every 10 s."""
         for topic in self._topics.values():
             counts = topic.now
             topic.samples.append(
@@ -66,7 +66,7 @@ class ConsumeStatistics:
     def status(self) -> dict[str, ConsumeStatus]:
         return {name: self._status(topic) for name, topic in self._topics.items()}
 
-    def _status(self, topic: _Topic) -> ConsumeStatus:
+    def _status(self, topic: _TopicStatistics) -> ConsumeStatus:
         now, samples = topic.now, topic.samples
         then, before = samples[-min(_MINUTE_SAMPLES, len(samples))]
         seconds = max(self._clock.monotonic() - then, 0.001)

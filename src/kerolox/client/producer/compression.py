@@ -1,19 +1,19 @@
-"""Bodies made smaller before they are sent."""
+"""Compresses message bodies before they are sent."""
 
 from kerolox.client.producer.settings import ProducerSettings
 from kerolox.message import sysflag
 from kerolox.message.compression import compress
-from kerolox.runtime.blocking import in_thread
+from kerolox.runtime.threads import in_thread
 
-# Below this, compressing takes less time than handing it to a thread and back.
+# Compressing a smaller body takes less time than the round trip to a thread.
 _IN_THREAD_SIZE_MIN = 32 * 1024
 
 
-async def compressed(body: bytes, settings: ProducerSettings) -> tuple[bytes, int]:
-    """Returns the body to be sent, and its sysFlag; as in Java, the compressed one even where it is longer."""
+async def compress_body(body: bytes, settings: ProducerSettings) -> tuple[bytes, int]:
+    """Return the compressed body and its sysFlag; like Java, even if it is longer than the original."""
     kind, level = settings.compress_type, settings.compress_level
     if len(body) < _IN_THREAD_SIZE_MIN:
-        smaller = compress(body, kind, level)
+        compressed = compress(body, kind, level)
     else:
-        smaller = await in_thread(compress, body, kind, level)
-    return smaller, sysflag.with_compression(0, kind)
+        compressed = await in_thread(compress, body, kind, level)
+    return compressed, sysflag.with_compression(0, kind)

@@ -1,17 +1,17 @@
-"""A bound on what is under way: the rest waits its turn, and its time begins when it has it."""
+"""A limit on the sends in flight of a producer. The timeout of a send begins when it gets its slot."""
 
 import asyncio
 from collections import deque
 
 
-class InFlight:
-    """Costs next to nothing while there is room."""
+class InFlightLimit:
+    """A semaphore, except that `enter` does not await while slots are free: sends are a hot path."""
 
-    __slots__ = ("_count_max", "_empty", "_waiting", "count")
+    __slots__ = ("_count_max", "_empty", "_waiters", "count")
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._empty: asyncio.Future[None] | None = None
         self.count = 0
 
@@ -20,34 +20,34 @@ class InFlight:
         return self.count >= self._count_max
 
     def enter(self) -> None:
-        """Takes a place of which it is known that it is free."""
+        """Take a slot; the caller has checked `is_full`."""
         self.count += 1
 
-    async def wait(self) -> None:
-        """Takes a place as soon as there is one, in the order of coming."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+    async def wait_and_enter(self) -> None:
+        """Take a slot as soon as one is free, first come first served."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
         try:
-            # The place is handed over by whoever leaves.
-            await turn
+            # `leave` hands its slot over without changing `count`.
+            await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if waiter.done() and not waiter.cancelled():
                 self.leave()
             raise
 
     def leave(self) -> None:
-        """Gives the place to whoever has waited longest."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+        """Give the slot to the first waiter, or free it."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
         self.count -= 1
         if not self.count and self._empty is not None and not self._empty.done():
             self._empty.set_result(None)
 
-    async def empty(self) -> None:
-        """Returns when nothing is under way."""
+    async def wait_empty(self) -> None:
+        """Return when nothing is in flight."""
         while self.count:
             if self._empty is None or self._empty.done():
                 self._empty = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Transactions: a message that consumers see only if what the producer did beside it came to a good end."""
+"""Transactional messages, which consumers see only if the local transaction commits (TransactionMQProducer)."""
 
 import asyncio
 import logging
@@ -11,15 +11,15 @@ import msgspec
 from kerolox.client.callbacks import Callback, call_back
 from kerolox.client.errors import NoRoute
 from kerolox.client.hooks import EndedTransaction
-from kerolox.client.members import TransactionCheck
 from kerolox.client.messages import Message, Received, SendResult, SendStatus, received
 from kerolox.client.options import Options
-from kerolox.client.producer.compression import compressed
-from kerolox.client.producer.outgoing import is_delayed
+from kerolox.client.producer.compression import compress_body
+from kerolox.client.producer.encoding import is_delayed
 from kerolox.client.producer.producer import Producer
 from kerolox.client.producer.settings import ProducerKeywords
+from kerolox.client.session.members import TransactionCheck
 from kerolox.errors import KeroloxError
-from kerolox.message import names, sysflag
+from kerolox.message import property_names, sysflag
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.ids import parse_offset_id
 from kerolox.wire.bodies.queues import MessageQueue
@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# As many questions of brokers are worked on at once.
+# Transaction checks that run concurrently; further ones wait.
 _CHECKS_MAX = 16
 
 
 class Decision(Enum):
-    """What becomes of a half message. Of UNKNOWN the broker asks again later."""
+    """The state of a transaction. UNKNOWN makes the broker check again later."""
 
     COMMIT = sysflag.COMMIT
     ROLLBACK = sysflag.ROLLBACK
@@ -49,7 +49,7 @@ _JAVA_STATES = {
 
 
 class TransactionResult(msgspec.Struct, frozen=True):
-    """How the half message was sent, and what was decided. `error` is what the local transaction raised."""
+    """The result of sending the half message, and the decision. `error` is what the local transaction raised."""
 
     sent: SendResult
     decision: Decision
@@ -57,10 +57,11 @@ class TransactionResult(msgspec.Struct, frozen=True):
 
 
 class TransactionProducer(Producer):
-    """A producer whose messages are sent in transactions.
+    """A producer of transactional messages.
 
-    `check` is asked by brokers what became of a message whose decision they never got, perhaps in another process
-    than the one that sent it: it is given the message, and finds out. Plain functions run in a thread.
+    If a broker has not received the decision on a half message, it asks any producer of the group, perhaps in another
+    process than the one that sent it. Then `check` is called with the message and decides. Plain functions run in a
+    thread.
     """
 
     def __init__(
@@ -73,39 +74,41 @@ class TransactionProducer(Producer):
     ) -> None:
         super().__init__(group, options=options, **keywords)
         self._check = check
-        self._checks = asyncio.Semaphore(_CHECKS_MAX)
+        self._check_slots = asyncio.Semaphore(_CHECKS_MAX)
 
     async def start(self) -> None:
-        """Begins, and tells brokers that questions about transactions of this group may come here."""
+        """Start the producer and register with the known brokers, so that they can send transaction checks."""
         await super().start()
-        # Those of topics that were not sent to yet are told when they become known.
+        # Other brokers get a heartbeat when the route of their topic becomes known.
         await self._session.heartbeat()
 
     async def send_in_transaction(
         self, message: Message, execute: Callback[Message, Decision], *, timeout_seconds: float | None = None
     ) -> TransactionResult:
-        """Sends the message so that nobody sees it, runs `execute`, and commits or rolls back as that decides.
+        """Send a half message, run `execute`, and commit or roll back as it decides.
 
-        What `execute` raises leaves the decision to `check`. SendFailed if the message could not be sent, and then
-        nothing was run.
+        If `execute` raises, the decision is left to `check`. Raises SendFailed if the half message was not sent; then
+        `execute` has not run.
         """
-        self._life.check()
+        self._lifecycle.check()
         if is_delayed(message):
-            raise MessageIllegal("a delayed message in a transaction, and brokers take none")
-        with self._hooked.around(message) as given:
-            out = self._outgoings.one(given.message, {names.TRAN_MSG: "true", names.PGROUP: self._wrapped_group})
+            raise MessageIllegal("a transactional message must not be delayed")
+        with self._message_hooks.around(message) as hooked:
+            out = self._encoder.encode(
+                hooked.message, {property_names.TRAN_MSG: "true", property_names.PGROUP: self._wrapped_group}
+            )
             if len(out.body) >= self.settings.compress_msg_body_over_howmuch:
-                out.body, out.sys_flag = await compressed(out.body, self.settings)
+                out.body, out.sys_flag = await compress_body(out.body, self.settings)
             out.sys_flag = sysflag.with_transaction_type(out.sys_flag, sysflag.PREPARED)
-            given.result = sent = await self._sender.send(out, None, timeout_seconds)
+            hooked.result = sent = await self._sender.send(out, None, timeout_seconds)
         decision, failure = Decision.ROLLBACK, None
-        # A half message that is not as safe as wished is taken back, as in Java.
+        # Like Java, roll back a half message that was stored with a status other than OK.
         if sent.status is SendStatus.OK:
-            decision, failure = await _decided(execute, message)
-        await self._end(message, sent, out.topic, decision)
+            decision, failure = await _decide(execute, message)
+        await self._send_decision(message, sent, out.topic, decision)
         return TransactionResult(sent, decision, failure)
 
-    async def _end(self, message: Message, sent: SendResult, topic: str, decision: Decision) -> None:
+    async def _send_decision(self, message: Message, sent: SendResult, topic: str, decision: Decision) -> None:
         _, physical_offset = parse_offset_id(sent.offset_id)
         request = EndTransaction(
             topic=topic,
@@ -123,16 +126,21 @@ class TransactionProducer(Producer):
                 raise NoRoute(f"broker {sent.queue.broker_name!r} has no master now")
             await self._session.oneway(address, request, timeout_seconds=self.settings.send_timeout_seconds)
         except KeroloxError as error:
-            log.warning("%s of %s was not told, and will be asked for: %s", decision.name, sent.message_id, error)
+            log.warning(
+                "%s of message %s was not sent, so the broker will check the transaction: %s",
+                decision.name,
+                sent.message_id,
+                error,
+            )
         else:
-            self._tell_hooks(request, address, message.tag, message.keys)
+            self._notify_hooks(request, address, message.tag, message.keys)
 
     async def check_transaction(self, check: TransactionCheck) -> None:
-        """Answers a broker that asks what became of a transaction."""
+        """Send the decision of the user's `check` to the broker that asks for it."""
         record = check.record
         queue = MessageQueue("", record.queue_id, record.topic)
-        async with self._checks:
-            decision, _ = await _decided(self._check, received(record, queue, self.options.unwrap(record.topic)))
+        async with self._check_slots:
+            decision, _ = await _decide(self._check, received(record, queue, self.options.unwrap(record.topic)))
         request = EndTransaction(
             topic=record.topic,
             producer_group=self._wrapped_group,
@@ -140,14 +148,14 @@ class TransactionProducer(Producer):
             commit_log_offset=check.commit_log_offset,
             commit_or_rollback=decision.value,
             from_transaction_check=True,
-            msg_id=record.get(names.UNIQ_KEY) or check.message_id or record.offset_id,
+            msg_id=record.get(property_names.UNIQ_KEY) or check.message_id or record.offset_id,
             transaction_id=check.transaction_id,
         )
         await self._session.oneway(check.address, request, timeout_seconds=self.settings.send_timeout_seconds)
-        self._tell_hooks(request, check.address, record.tags, record.keys)
+        self._notify_hooks(request, check.address, record.tags, record.keys)
 
-    def _tell_hooks(self, ended: EndTransaction, address: str, tags: str | None, keys: Sequence[str]) -> None:
-        self._sender.hooks.ended(
+    def _notify_hooks(self, ended: EndTransaction, address: str, tags: str | None, keys: Sequence[str]) -> None:
+        self._sender.hooks.transaction_ended(
             EndedTransaction(
                 self._wrapped_group,
                 self.options.unwrap(ended.topic or ""),
@@ -163,12 +171,12 @@ class TransactionProducer(Producer):
         )
 
 
-async def _decided(function: Callback[T, Decision], message: T) -> tuple[Decision, Exception | None]:
+async def _decide(function: Callback[T, Decision], message: T) -> tuple[Decision, Exception | None]:
     try:
         decision = await call_back(function, message)
         if not isinstance(decision, Decision):
-            raise TypeError(f"a transaction ends with a Decision, not with {decision!r}")
+            raise TypeError(f"the function must return a Decision, not {decision!r}")
     except Exception as error:
-        log.exception("a transaction has no decision yet")
+        log.exception("the local transaction or its check failed; the broker will check the transaction again")
         return Decision.UNKNOWN, error
     return decision, None

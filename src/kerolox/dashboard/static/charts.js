@@ -1,4 +1,4 @@
-// Draws the charts: asks for what is new since the last look, keeps an hour, and redraws.
+// Polls the samples since the last poll, keeps an hour of them, and redraws the charts.
 const colours = ["#0b6477", "#c2410c", "#6d28d9", "#15803d", "#b91c1c", "#1d4ed8", "#8a5a00", "#be185d"];
 const samplesMax = 720;
 const [width, height] = [480, 180];
@@ -8,20 +8,20 @@ const problem = document.getElementById("chart-problem");
 const samples = [];
 
 function svg(name, attributes, text) {
-  const found = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
-  if (text !== undefined) found.textContent = text;
-  return found;
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
 }
 
-function said(value, unit) {
+function formatValue(value, unit) {
   if (unit === "%") return `${Math.round(value * 100)} %`;
   const digits = Math.abs(value) < 10 && value % 1 !== 0 ? 2 : 0;
-  const of = value === 1 && unit === "messages" ? "message" : unit;
-  return `${value.toLocaleString("en", { maximumFractionDigits: digits })} ${of}`;
+  const label = value === 1 && unit === "messages" ? "message" : unit;
+  return `${value.toLocaleString("en", { maximumFractionDigits: digits })} ${label}`;
 }
 
-// A round number that is no less than the highest.
+// The smallest round number that is not below the value.
 function ceiling(value) {
   if (value <= 0) return 1;
   const step = 10 ** Math.floor(Math.log10(value));
@@ -40,7 +40,7 @@ function draw(figure) {
   const y = (value) => margin.top + (height - margin.top - margin.bottom) * (1 - value / high);
   const parts = [0, 0.5, 1].flatMap((part) => [
     svg("line", { class: "axis", x1: margin.left, x2: width - margin.right, y1: y(part * high), y2: y(part * high) }),
-    svg("text", { x: margin.left - 6, y: y(part * high) + 4, "text-anchor": "end" }, said(part * high, unit === "%" ? unit : "").trim()),
+    svg("text", { x: margin.left - 6, y: y(part * high) + 4, "text-anchor": "end" }, formatValue(part * high, unit === "%" ? unit : "").trim()),
   ]);
   const clock = (millis) => new Date(millis).toISOString().slice(11, 19);
   parts.push(svg("text", { x: margin.left, y: height - 4 }, clock(begin)));
@@ -52,38 +52,38 @@ function draw(figure) {
   });
   const picture = figure.querySelector("svg");
   picture.replaceChildren(...parts);
-  const now = shown.map((name) => `${name} ${said(last[name], unit)}`);
-  picture.setAttribute("aria-label", `${title}: ${now.join(", ") || "nothing to show"}`);
+  const now = shown.map((name) => `${name} ${formatValue(last[name], unit)}`);
+  picture.setAttribute("aria-label", `${title}: ${now.join(", ") || "no data"}`);
   figure.querySelector(".legend").replaceChildren(...(shown.length ? shown : [null]).map((name, number) => {
     const item = document.createElement("li");
     if (name === null) {
-      item.textContent = "nothing to show";
+      item.textContent = "no data";
       return item;
     }
     const mark = svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" });
     mark.append(svg("rect", { width: 10, height: 10, rx: 2, fill: colours[number % colours.length] }));
-    item.append(mark, `${name}: ${said(last[name], unit)}`);
+    item.append(mark, `${name}: ${formatValue(last[name], unit)}`);
     return item;
   }));
 }
 
-async function look() {
+async function poll() {
   try {
     const since = samples.length ? samples[samples.length - 1].millis : 0;
-    const answer = await fetch(`/charts/data.json?since=${since}`, { credentials: "same-origin" });
-    if (answer.status === 401) location.reload();
-    const found = await answer.json();
-    samples.push(...found.samples);
+    const response = await fetch(`/charts/data.json?since=${since}`, { credentials: "same-origin" });
+    if (response.status === 401) location.reload();
+    const received = await response.json();
+    samples.push(...received.samples);
     samples.splice(0, Math.max(0, samples.length - samplesMax));
-    problem.hidden = found.problem === null;
-    problem.textContent = found.problem ?? "";
-    if (found.samples.length) charts.querySelectorAll(".chart").forEach(draw);
+    problem.hidden = received.problem === null;
+    problem.textContent = received.problem ?? "";
+    if (received.samples.length) charts.querySelectorAll(".chart").forEach(draw);
   } catch {
     problem.hidden = false;
-    problem.textContent = "The dashboard does not answer; what was seen last stays.";
+    problem.textContent = "The dashboard does not respond; the charts show the last samples.";
   }
-  // The first look of the dashboard itself may be under way.
-  setTimeout(look, samples.length ? Number(charts.dataset.seconds) * 1000 : 1000);
+  // Poll faster until the first sample is taken.
+  setTimeout(poll, samples.length ? Number(charts.dataset.seconds) * 1000 : 1000);
 }
 
-look();
+poll();

@@ -1,24 +1,24 @@
-// What pages do by themselves: parts marked data-live are loaded again every so many seconds.
+// Reloads the parts of a page marked data-live="SECONDS", and implements "select all" check boxes.
 "use strict";
 
 for (const part of document.querySelectorAll("[data-live]")) {
   const seconds = Number(part.dataset.live);
-  const again = async () => {
+  const reload = async () => {
     try {
-      // Whoever is at work in it with the keyboard or has marked text is not disturbed, and nobody is in a hidden tab.
+      // Do not disturb keyboard focus or selected text, and do not poll in a hidden tab.
       const isInUse = part.contains(document.activeElement) || String(getSelection()) !== "";
       if (!document.hidden && !isInUse) {
-        const answer = await fetch(location.href, { credentials: "same-origin" });
-        if (answer.redirected) location.reload();
-        const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
+        const response = await fetch(location.href, { credentials: "same-origin" });
+        if (response.redirected) location.reload();
+        const found = new DOMParser().parseFromString(await response.text(), "text/html").getElementById(part.id);
         if (found) part.replaceChildren(...found.childNodes);
       }
     } catch {
-      // The dashboard is away for a moment; what was seen last stays.
+      // The dashboard is not reachable: keep the current content and try again.
     }
-    setTimeout(again, seconds * 1000);
+    setTimeout(reload, seconds * 1000);
   };
-  setTimeout(again, seconds * 1000);
+  setTimeout(reload, seconds * 1000);
 }
 
 for (const box of document.querySelectorAll("input[data-all]")) {

@@ -1,4 +1,4 @@
-"""Pipelines over topics: those that a file declares, and those that come ready-made.
+"""Pipelines over topics: declared in a file, or ready-made.
 
-Importing this package, or a module of it, imports no Spark: a command can tell of itself where none is installed.
+Importing this package or its modules does not import Spark, so that `--help` works without it.
 """

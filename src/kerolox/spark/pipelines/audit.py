@@ -1,9 +1,9 @@
-"""Audit a period: what was produced, stored and consumed, and what was lost or doubled, by topic and group.
+"""Audit a period: messages produced, stored, consumed, lost and duplicated, by topic and group.
 
-A row without a group is about a topic: what producers say they have sent (by traces), what is stored, what was sent and
-is not stored (lost), and what is stored more than once. A row with a group is about a consumer group: how much of what
-is stored lies before its offsets (consumed) or after (waiting), what it has passed without ever succeeding (lost) and
-what it has handled more than once (both by traces). Where there are no traces, what they would say is empty.
+A row without a group is about a topic: messages sent (by traces), stored, sent but not stored (lost), and stored more
+than once. A row with a group is about a consumer group: stored messages before its offsets (consumed) and after them
+(waiting), messages it passed without ever succeeding (lost), and messages it processed more than once (both by traces).
+Without traces the columns that need them are empty.
 
 \b
 kerolox pipeline audit --since 2026-01-31T00:00:00 --until 2026-02-01T00:00:00
@@ -14,17 +14,17 @@ kerolox pipeline audit --since 1769817600000 --topic orders \\
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kerolox.spark.given import OptionError
-from kerolox.spark.pipelines.building import explained
-from kerolox.spark.pipelines.options import Connection, moment, option
-from kerolox.spark.pipelines.progress import millis
-from kerolox.spark.pipelines.running import Run
+from kerolox.spark.option_parser import OptionError
+from kerolox.spark.pipelines.engine.build import explain_errors
+from kerolox.spark.pipelines.engine.options import PipelineOptions, option, parse_timestamp
+from kerolox.spark.pipelines.engine.progress import now_millis
+from kerolox.spark.pipelines.engine.runner import Run
 from kerolox.spark.pipelines.trace import TraceOptions, read_traces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A message is stored a little later than it was sent, by another clock.
+# Messages are stored later than they are sent, and by another clock.
 _MARGIN_MILLIS: Final = 60_000
 _STORED: Final = (
     "topic STRING, brokerName STRING, queueId INT, queueOffset BIGINT, msgId STRING, storeTimestamp TIMESTAMP"
@@ -33,37 +33,37 @@ _OFFSETS: Final = "topic STRING, group STRING, brokerName STRING, queueId INT, c
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions(Connection):
-    since: str = option(help="Where the period begins: 2026-01-31T12:00:00 (UTC), or milliseconds since 1970.")
-    until: str | None = option(None, help="Where it ends; now, if not given.")
-    topic: tuple[str, ...] = option((), help="A topic; may be repeated. Without any: all but the system's.")
-    store: str | None = option(None, help="A store on this machine, of the only broker: read instead of asking it.")
-    trace_topic: str = option(TraceOptions.topic, help="The topic that has the traces.")
-    output: str | None = option(None, help="A folder, or URL, where the result is also kept as Parquet.")
+class AuditOptions(PipelineOptions):
+    since: str = option(help="Start of the period: 2026-01-31T12:00:00 (UTC), or milliseconds since 1970.")
+    until: str | None = option(None, help="End of the period; by default now.")
+    topic: tuple[str, ...] = option((), help="A topic; may be repeated. By default all but system topics.")
+    store: str | None = option(None, help="Local store directory of the only broker, to read instead of pulling.")
+    trace_topic: str = option(TraceOptions.topic, help="Topic of the traces.")
+    output: str | None = option(None, help="Folder or URL to which the result is also written as Parquet.")
 
 
 def audit(spark: "SparkSession", options: AuditOptions, run: Run | None = None) -> "DataFrame":
     """Returns topic, group, produced, stored, consumed, waiting, lost and duplicated."""
     running = run or Run("audit")
-    running.flow("audit")
-    # What was stored in this very millisecond counts, too, if the end is now.
-    until = millis() + 1 if options.until is None else moment(options.until, "until")
-    since = moment(options.since, "since")
-    asked = _asked(options)
-    if not asked.topics:
+    running.add_flow("audit")
+    # The end is exclusive; include messages stored in the current millisecond.
+    until = now_millis() + 1 if options.until is None else parse_timestamp(options.until, "until")
+    since = parse_timestamp(options.since, "since")
+    state = _cluster_state(options)
+    if not state.topics:
         return spark.createDataFrame([], _RESULT)
-    found = explained("audit", lambda: _stored(spark, options, asked, since, until)).cache()
+    found = explain_errors("audit", lambda: _stored(spark, options, state, since, until)).cache()
     try:
-        traces = _traces(spark, options, since) if asked.has_traces else None
-        groups = _groups(spark, found, traces, asked.offsets, since, until)
-        table = _topics(found, traces, asked.topics, since, until).unionByName(groups)
-        rows = running.work(spark, table.orderBy("topic", "group").collect)
+        traces = _traces(spark, options, since) if state.has_traces else None
+        groups = _groups(spark, found, traces, state.offsets, since, until)
+        table = _topics(found, traces, state.topics, since, until).unionByName(groups)
+        rows = running.run_job(spark, table.orderBy("topic", "group").collect)
     finally:
         found.unpersist()
     result = spark.createDataFrame(rows, _RESULT)
     output = options.output
     if output is not None:
-        running.work(spark, lambda: result.coalesce(1).write.mode("overwrite").parquet(output))
+        running.run_job(spark, lambda: result.coalesce(1).write.mode("overwrite").parquet(output))
     return result
 
 
@@ -74,19 +74,19 @@ _RESULT: Final = (
 _Offset = tuple[str, str, str, int, int]
 
 
-class _Asked(NamedTuple):
-    """What a cluster says of itself."""
+class _ClusterState(NamedTuple):
+    """Topics, brokers and consumer offsets of the cluster."""
 
     topics: list[str]
     brokers: set[str]
-    # Of the groups that consume the topics.
+    # Offsets of all groups that consume the topics.
     offsets: list[_Offset]
     has_traces: bool
 
 
-def _asked(options: AuditOptions) -> _Asked:
+def _cluster_state(options: AuditOptions) -> _ClusterState:
     from kerolox.admin.sync import AdminClient
-    from kerolox.client.names import DLQ_PREFIX, RETRY_PREFIX
+    from kerolox.client.resource_names import DLQ_PREFIX, RETRY_PREFIX
 
     offsets: list[_Offset] = []
     with AdminClient(options=options.client_options()) as admin:
@@ -100,34 +100,39 @@ def _asked(options: AuditOptions) -> _Asked:
                 for queue, progress in admin.offsets.progress(group, topic).queues.items():
                     if queue.topic == topic:
                         offsets.append((topic, group, queue.broker_name, queue.queue_id, progress.consumer_offset))
-    return _Asked(topics, brokers, offsets, options.trace_topic in known)
+    return _ClusterState(topics, brokers, offsets, options.trace_topic in known)
 
 
-def _stored(spark: "SparkSession", options: AuditOptions, asked: _Asked, since: int, until: int) -> "DataFrame":
-    """Returns what was stored in the period, and a little before and after."""
+def _stored(spark: "SparkSession", options: AuditOptions, state: _ClusterState, since: int, until: int) -> "DataFrame":
+    """Returns the messages stored in the period, and a little before and after it."""
     first, last = since - _MARGIN_MILLIS, until + _MARGIN_MILLIS
     if options.store is not None:
-        if len(asked.brokers) != 1:
+        if len(state.brokers) != 1:
             raise OptionError(
-                f"store is that of one broker, and there are {', '.join(sorted(asked.brokers))}: leave it out"
+                f"store has the messages of one broker, and there are {', '.join(sorted(state.brokers))}: leave it out"
             )
-        topics = ",".join(asked.topics)
-        reader = spark.read.format("rocketmq-store").options(topics=topics, brokerName=next(iter(asked.brokers)))
-        # What a broker at work has yet to make durable is stored all the same.
-        edges = {"readUnflushed": "true", "startingTimestamp": str(max(0, first)), "endingTimestamp": str(last)}
-        return reader.options(**edges).schema(_STORED).load(options.store)
+        topics = ",".join(state.topics)
+        reader = spark.read.format("rocketmq-store").options(topics=topics, brokerName=next(iter(state.brokers)))
+        # Messages that a running broker has not flushed yet count as stored.
+        bounds = {"readUnflushed": "true", "startingTimestamp": str(max(0, first)), "endingTimestamp": str(last)}
+        return reader.options(**bounds).schema(_STORED).load(options.store)
     own = {
-        "subscribe": ",".join(asked.topics),
+        "subscribe": ",".join(state.topics),
         "startingTimestamp": str(max(0, first)),
         "startingOffsetsByTimestampStrategy": "latest",
         "endingTimestamp": str(last),
     }
-    return spark.read.format("rocketmq").schema(_STORED).options(**options.reading(spark, own, is_stream=False)).load()
+    return (
+        spark.read.format("rocketmq")
+        .schema(_STORED)
+        .options(**options.topic_read_options(spark, own, is_stream=False))
+        .load()
+    )
 
 
 def _traces(spark: "SparkSession", options: AuditOptions, since: int) -> "DataFrame":
-    given = TraceOptions(**options.connection, topic=options.trace_topic, since=str(since))
-    return explained("audit", lambda: read_traces(spark, given))
+    trace_options = TraceOptions(**options.connection_fields, topic=options.trace_topic, since=str(since))
+    return explain_errors("audit", lambda: read_traces(spark, trace_options))
 
 
 def _within(column: str, since: int, until: int) -> str:

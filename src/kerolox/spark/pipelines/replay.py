@@ -1,9 +1,9 @@
-"""Send what was archived to topics again, with keys, tags and properties, and the original times beside.
+"""Send archived messages to topics again, with keys, tags and properties, and the original times.
 
 Each message gets the properties ORIGINAL_TOPIC, ORIGINAL_MSG_ID, ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP
-(milliseconds). It goes hour by hour, as messages were stored, and notes each hour that is done: run again with the same
-checkpoint, it goes on with the next one, and with what the archive has got since of those that are done. Messages of an
-hour that was cut short are sent again with the same unique keys.
+(milliseconds). Messages are sent hour by hour, by their store time, and each completed hour is recorded: run again with
+the same checkpoint, it continues with the next hour, and with messages that were archived since for completed hours.
+Messages of an interrupted hour are sent again with the same unique keys.
 
 \b
 kerolox pipeline replay --input archive --checkpoint replay.json \\
@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from kerolox.message import names
-from kerolox.spark.given import OptionError
+from kerolox.message import property_names
+from kerolox.spark.option_parser import OptionError
 from kerolox.spark.pipelines.archive import read_archive
-from kerolox.spark.pipelines.folders import Folders
-from kerolox.spark.pipelines.options import Connection, joined, moment, option, pairs_of
-from kerolox.spark.pipelines.pacing import Pace
-from kerolox.spark.pipelines.progress import millis
-from kerolox.spark.pipelines.running import Run
+from kerolox.spark.pipelines.engine.options import PipelineOptions, merged_options, option, parse_pairs, parse_timestamp
+from kerolox.spark.pipelines.engine.paths import Paths
+from kerolox.spark.pipelines.engine.progress import now_millis
+from kerolox.spark.pipelines.engine.runner import Run
+from kerolox.spark.pipelines.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -42,26 +42,28 @@ _QUEUE: Final = ["topic", "brokerName", "queueId"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayOptions(Connection):
-    input: str = option(help="The folder, or URL, of an archive.")
-    checkpoint: str = option(help="The file where it notes how far it is.")
-    topic: tuple[str, ...] = option((), help="Only what was in this topic; may be repeated.")
-    since: str | None = option(None, help="Only what was stored then or later: 2026-01-31T12:00:00 (UTC), or millis.")
-    until: str | None = option(None, help="Only what was stored before.")
-    where: str | None = option(None, help="Only rows for which this SQL expression holds, such as \"tags = 'paid'\".")
-    to: str | None = option(None, help="The topic they go to; else each to the one it was in.")
-    rate: float | None = option(None, help="At most so many messages a second; as many as it can without.")
-    ordered: bool = option(False, help="What was in one queue goes to one queue, in its order.")
+class ReplayOptions(PipelineOptions):
+    input: str = option(help="Folder or URL of the archive.")
+    checkpoint: str = option(help="File that keeps the progress.")
+    topic: tuple[str, ...] = option((), help="Only messages of this topic; may be repeated.")
+    since: str | None = option(
+        None, help="Only messages stored from this time on: 2026-01-31T12:00:00 (UTC), or millis."
+    )
+    until: str | None = option(None, help="Only messages stored before this time.")
+    where: str | None = option(None, help="Only rows that match this SQL expression, such as \"tags = 'paid'\".")
+    to: str | None = option(None, help="Topic to send to; by default the original one.")
+    rate: float | None = option(None, help="Limit in messages per second; by default none.")
+    ordered: bool = option(False, help="Send messages of one queue to one queue, in their order.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rate is not None and self.rate <= 0:
-            raise OptionError(f"rate is {self.rate:g}: give how many messages a second, or leave it out")
+            raise OptionError(f"rate is {self.rate:g}: give a number of messages per second above 0, or leave it out")
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a run has done; `before` was done by earlier ones."""
+    """The messages and hours that a run has sent; `before` is the number of hours sent by earlier runs."""
 
     rows: int
     hours: int
@@ -69,19 +71,19 @@ class Replayed:
 
 
 class _State(msgspec.Struct):
-    """What the checkpoint has. Rows have the same unique keys again if id and number of partitions are the same."""
+    """The content of the checkpoint. Unique keys depend on `id` and `partitions`, so a repeated run keeps both."""
 
     id: str
     partitions: int
     asked: dict[str, str | None]
-    # How many messages of each hour were sent.
+    # Number of messages sent, by hour in seconds since 1970.
     hours: dict[int, int] = {}
-    # Where each queue goes on, by topic, broker and number. An archive gets the messages of a queue in their order.
+    # The next offset by topic, broker and queue. An archive receives the messages of a queue in order.
     ends: list[tuple[str, str, int, int]] = []
 
 
 class _Hour(NamedTuple):
-    """What there is of an hour to be sent, and how far that goes in each queue."""
+    """The messages of an hour that are left to send, and the end offset in each queue."""
 
     # In seconds since 1970.
     begin: int
@@ -90,38 +92,38 @@ class _Hour(NamedTuple):
 
 
 def replay(spark: "SparkSession", options: ReplayOptions, run: Run | None = None) -> Replayed:
-    """Returns when all is sent, or when told to stop."""
+    """Sends all messages; Stopped if the run is stopped."""
     running = run or Run("replay")
-    folders = Folders(spark, options.checkpoint)
-    state = _state(folders, options, max(1, spark.sparkContext.defaultParallelism))
-    flow = running.flow("replay")
+    paths = Paths(spark, options.checkpoint)
+    state = _load_state(paths, options, max(1, spark.sparkContext.defaultParallelism))
+    flow = running.add_flow("replay")
     before = len(state.hours)
-    rows = running.work(spark, lambda: _chosen(spark, options))
-    placed = _placed(spark, rows, state)
-    left = running.work(spark, lambda: _left(placed, options, state))
+    rows = running.run_job(spark, lambda: _selected(spark, options))
+    with_hours = _with_hours(spark, rows, state)
+    left = running.run_job(spark, lambda: _left(with_hours, options, state))
     flow.lag = sum(hour.rows for hour in left)
     for number, hour in enumerate(left):
-        running.check()
-        begun = millis()
-        running.work(spark, lambda hour=hour: _send(placed, hour.begin, options, state))  # type: ignore[misc]
-        _note(state, hour)
-        folders.write(options.checkpoint, msgspec.json.encode(state).decode())
+        running.raise_if_stopped()
+        started = now_millis()
+        running.run_job(spark, lambda hour=hour: _send(with_hours, hour.begin, options, state))  # type: ignore[misc]
+        _record_hour(state, hour)
+        paths.write(options.checkpoint, msgspec.json.encode(state).decode())
         flow.batch, flow.rows, flow.lag = number, flow.rows + hour.rows, flow.lag - hour.rows
-        flow.batch_millis, flow.updated = max(1, millis() - begun), millis()
+        flow.batch_millis, flow.updated = max(1, now_millis() - started), now_millis()
         flow.rows_per_second = hour.rows * 1000 / flow.batch_millis
-        running.tell()
+        running.report()
     return Replayed(flow.rows, len(left), before)
 
 
-def _note(state: _State, hour: _Hour) -> None:
+def _record_hour(state: _State, hour: _Hour) -> None:
     state.hours[hour.begin] = state.hours.get(hour.begin, 0) + hour.rows
-    ends = {(topic, broker, queue): end for topic, broker, queue, end in state.ends}
-    for place, end in hour.ends.items():
-        ends[place] = max(end, ends.get(place, 0))
-    state.ends = [(*place, end) for place, end in sorted(ends.items())]
+    ends = {(topic, broker, queue_id): end for topic, broker, queue_id, end in state.ends}
+    for queue, end in hour.ends.items():
+        ends[queue] = max(end, ends.get(queue, 0))
+    state.ends = [(*queue, end) for queue, end in sorted(ends.items())]
 
 
-def _state(folders: Folders, options: ReplayOptions, partitions: int) -> _State:
+def _load_state(paths: Paths, options: ReplayOptions, partitions: int) -> _State:
     asked = {
         "input": options.input,
         "topic": ",".join(sorted(options.topic)) or None,
@@ -129,28 +131,28 @@ def _state(folders: Folders, options: ReplayOptions, partitions: int) -> _State:
         "until": options.until,
         "where": options.where,
         "to": options.to,
-        # Sharding keys are part of what unique keys are made of.
+        # It changes sharding keys, which unique keys depend on.
         "ordered": "true" if options.ordered else None,
     }
-    found = folders.read(options.checkpoint)
+    found = paths.read(options.checkpoint)
     if found is None:
         state = _State(uuid.uuid4().hex, partitions, asked)
-        folders.write(options.checkpoint, msgspec.json.encode(state).decode())
+        paths.write(options.checkpoint, msgspec.json.encode(state).decode())
         return state
     try:
         state = msgspec.json.decode(found, type=_State)
     except msgspec.MsgspecError as error:
-        raise OptionError(f"checkpoint {options.checkpoint} is none of a replay: give another file") from error
+        raise OptionError(f"checkpoint {options.checkpoint} is not one of a replay: give another file") from error
     changed = [name for name, value in asked.items() if state.asked.get(name) != value]
     if changed:
         raise OptionError(
             f"{changed[0]} is {asked[changed[0]]!r}, and was {state.asked.get(changed[0])!r} when checkpoint "
-            f"{options.checkpoint} was begun: give that again, or another checkpoint"
+            f"{options.checkpoint} was created: give the same value, or another checkpoint"
         )
     return state
 
 
-def _chosen(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
+def _selected(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
     from pyspark.sql.functions import col, lit
 
     rows = read_archive(spark, options.input)
@@ -158,17 +160,17 @@ def _chosen(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
         rows = rows.where(col("topic").isin(*options.topic))
     for name, text, is_first in (("since", options.since, True), ("until", options.until, False)):
         if text is not None:
-            moment_at = datetime.fromtimestamp(moment(text, name) / 1000, UTC)
-            at = lit(moment_at)
-            # Days are folders, of which most need not be read.
-            day = lit(moment_at.date())
+            time = datetime.fromtimestamp(parse_timestamp(text, name) / 1000, UTC)
+            at = lit(time)
+            # Days are paths, of which most need not be read.
+            day = lit(time.date())
             stored = col("storeTimestamp")
             rows = rows.where((stored >= at) & (col("day") >= day) if is_first else (stored < at) & (col("day") <= day))
     return rows if options.where is None else rows.where(options.where)
 
 
-def _placed(spark: "SparkSession", rows: "DataFrame", state: _State) -> "DataFrame":
-    """Returns rows with their hour, and whether they lie before what was sent when this run began."""
+def _with_hours(spark: "SparkSession", rows: "DataFrame", state: _State) -> "DataFrame":
+    """Returns rows with their hour, and whether they precede the offsets sent before this run."""
     from pyspark.sql.functions import broadcast, expr
 
     ends = broadcast(spark.createDataFrame(state.ends, "topic STRING, brokerName STRING, queueId INT, end BIGINT"))
@@ -179,14 +181,14 @@ def _placed(spark: "SparkSession", rows: "DataFrame", state: _State) -> "DataFra
     )
 
 
-def _left(placed: "DataFrame", options: ReplayOptions, state: _State) -> list[_Hour]:
-    """Returns the hours of which something is to be sent; OptionError if what that is cannot be told."""
+def _left(with_hours: "DataFrame", options: ReplayOptions, state: _State) -> list[_Hour]:
+    """Returns the hours with messages left; OptionError if older messages were archived since, so that is ambiguous."""
     from pyspark.sql.functions import count, count_if, lit
     from pyspark.sql.functions import max as largest
 
     counts = count(lit(1)).alias("rows"), count_if("isBefore").alias("before")
     reached = (largest("queueOffset") + 1).alias("reached")
-    found = placed.groupBy("hour", *_QUEUE).agg(*counts, reached).collect()
+    found = with_hours.groupBy("hour", *_QUEUE).agg(*counts, reached).collect()
     hours: list[_Hour] = []
     for hour, parts in groupby(sorted(found, key=lambda row: row["hour"]), key=lambda row: row["hour"]):
         queues = list(parts)
@@ -195,9 +197,9 @@ def _left(placed: "DataFrame", options: ReplayOptions, state: _State) -> list[_H
             if before > state.hours[hour]:
                 at = datetime.fromtimestamp(hour, UTC).isoformat()[:19]
                 raise OptionError(
-                    f"{options.input} has {before} messages of the hour {at} that may have been sent, and "
-                    f"{state.hours[hour]} were: it has got some that are older than what was sent. To send all of that "
-                    f"hour again, give another checkpoint, with since {at}"
+                    f"{options.input} has {before} messages of the hour {at} that may have been sent, but "
+                    f"{state.hours[hour]} were sent: older messages were archived since. To send all of that hour "
+                    f"again, give another checkpoint, with since {at}"
                 )
             number -= before
         if number:
@@ -205,16 +207,16 @@ def _left(placed: "DataFrame", options: ReplayOptions, state: _State) -> list[_H
     return hours
 
 
-def _send(placed: "DataFrame", hour: int, options: ReplayOptions, state: _State) -> None:
+def _send(with_hours: "DataFrame", hour: int, options: ReplayOptions, state: _State) -> None:
     from pyspark.sql.functions import col, lit
 
     begin = datetime.fromtimestamp(hour, UTC)
     end = datetime.fromtimestamp(hour + 3600, UTC)
     day = lit(begin.date())
     stored = col("storeTimestamp")
-    part = placed.where((stored >= lit(begin)) & (stored < lit(end)) & (col("day") == day))
-    noted = state.hours.get(hour)
-    if noted is not None:
+    part = with_hours.where((stored >= lit(begin)) & (stored < lit(end)) & (col("day") == day))
+    sent_before = state.hours.get(hour)
+    if sent_before is not None:
         part = part.where(~col("isBefore"))
     part = part.repartition(state.partitions, "topic", "brokerName", "queueId")
     part = part.sortWithinPartitions("storeTimestamp", "topic", "brokerName", "queueId", "queueOffset")
@@ -223,33 +225,35 @@ def _send(placed: "DataFrame", hour: int, options: ReplayOptions, state: _State)
         "keys",
         "tags",
         _sharding_key(is_ordered=options.ordered).alias("shardingKey"),
-        kept_properties(ORIGINALS).alias("properties"),
+        properties_to_send(ORIGINALS).alias("properties"),
         "body",
     )
     if options.rate is not None:
-        # Tasks run side by side, and the rate is that of all.
-        messages = messages.mapInArrow(Pace(options.rate / state.partitions), messages.schema)
-    write_id = f"{state.id}/{hour}" if noted is None else f"{state.id}/{hour}/{noted}"
-    given = joined({**options.connecting, "writeId": write_id}, pairs_of(options.format_options, "option"))
-    messages.write.format("rocketmq").options(**given).mode("append").save()
+        # The rate is that of all tasks together.
+        messages = messages.mapInArrow(RateLimit(options.rate / state.partitions), messages.schema)
+    write_id = f"{state.id}/{hour}" if sent_before is None else f"{state.id}/{hour}/{sent_before}"
+    write_options = merged_options(
+        {**options.connection_options, "writeId": write_id}, parse_pairs(options.format_options, "option")
+    )
+    messages.write.format("rocketmq").options(**write_options).mode("append").save()
 
 
 def _sharding_key(*, is_ordered: bool) -> "Column":
     from pyspark.sql.functions import coalesce, col, concat_ws
 
-    own = col("properties")[names.SHARDING_KEY]
+    own = col("properties")[property_names.SHARDING_KEY]
     return coalesce(own, concat_ws("/", "brokerName", "queueId")) if is_ordered else own
 
 
-def kept_properties(originals: "dict[str, str]") -> "Column":
-    """Returns the properties that a message may be sent with, and what is noted of the original under these names."""
+def properties_to_send(originals: "dict[str, str]") -> "Column":
+    """Returns a message's own properties, without reserved ones, plus `originals`: new properties by column."""
     from pyspark.sql.functions import coalesce, col, create_map, lit, map_concat, map_filter, unix_millis
 
-    left_out = [*sorted(names.RESERVED), names.SHARDING_KEY, *originals]
+    excluded = [*sorted(property_names.RESERVED), property_names.SHARDING_KEY, *originals]
     empty = create_map().cast("map<string,string>")
-    kept = map_filter(coalesce(col("properties"), empty), lambda name, _: ~name.isin(left_out))
-    noted = []
+    kept = map_filter(coalesce(col("properties"), empty), lambda name, _: ~name.isin(excluded))
+    added = []
     for name, column in originals.items():
         value = unix_millis(col(column)) if column.endswith("Timestamp") else col(column)
-        noted += [lit(name), coalesce(value.cast("string"), lit(""))]
-    return map_concat(kept, create_map(*noted))
+        added += [lit(name), coalesce(value.cast("string"), lit(""))]
+    return map_concat(kept, create_map(*added))

@@ -1,4 +1,4 @@
-"""What spark-submit runs: the same commands as `kerolox pipeline`, on the master that spark-submit was given.
+"""The application for spark-submit: the commands of `kerolox pipeline`, on the master given to spark-submit.
 
 spark-submit --master yarn "$(python -m kerolox.spark.pipelines.submit --where)" run orders.toml
 """
@@ -11,8 +11,8 @@ def main() -> None:
     if sys.argv[1:] == ["--where"]:
         sys.stdout.write(f"{__file__}\n")
         return
-    # The commands know this package, not the other way round.
-    command = importlib.import_module("kerolox.cli.pipeline").pipeline
+    # Imported by name: this package may not depend on the command line.
+    command = importlib.import_module("kerolox.cli.commands.pipeline").pipeline
     command(prog_name="kerolox pipeline")
 
 

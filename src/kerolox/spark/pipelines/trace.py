@@ -1,7 +1,7 @@
-"""Sum up message traces: how long sending and consuming takes, and how often it works, by topic and group.
+"""Summarise message traces: duration and success rate of sending and consuming, by topic and group.
 
-It reads what clients with tracing have written (RMQ_SYS_TRACE_TOPIC). For producers the times are those of sending, for
-consumers those of handling a message; delay is the time between the two. All in milliseconds.
+Reads the traces that clients have sent (RMQ_SYS_TRACE_TOPIC). For producers the times are those of sending, for
+consumers those of processing a message; delay is the time between the two. All in milliseconds.
 
 \b
 kerolox pipeline trace
@@ -12,22 +12,22 @@ kerolox pipeline trace --json \\
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerolox.client.trace import TRACE_TOPIC
-from kerolox.spark.pipelines.building import explained
-from kerolox.spark.pipelines.options import Connection, moment, option
-from kerolox.spark.pipelines.running import Run
-from kerolox.spark.pipelines.trace_records import SCHEMA, records
+from kerolox.client.tracing.trace_format import TRACE_TOPIC
+from kerolox.spark.pipelines.engine.build import explain_errors
+from kerolox.spark.pipelines.engine.options import PipelineOptions, option, parse_timestamp
+from kerolox.spark.pipelines.engine.runner import Run
+from kerolox.spark.pipelines.trace_bodies import SCHEMA, records
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceOptions(Connection):
-    topic: str = option(TRACE_TOPIC, help="The topic that has the traces.")
-    since: str | None = option(None, help="Only what happened then or later: 2026-01-31T12:00:00 (UTC), or millis.")
-    until: str | None = option(None, help="Only what happened before.")
-    output: str | None = option(None, help="A folder, or URL, where the result is also kept as Parquet.")
+class TraceOptions(PipelineOptions):
+    topic: str = option(TRACE_TOPIC, help="Topic of the traces.")
+    since: str | None = option(None, help="Only events at this time or later: 2026-01-31T12:00:00 (UTC), or millis.")
+    until: str | None = option(None, help="Only events before this time.")
+    output: str | None = option(None, help="Folder or URL to which the result is also written as Parquet.")
 
 
 def trace(spark: "SparkSession", options: TraceOptions, run: Run | None = None) -> "DataFrame":
@@ -36,27 +36,27 @@ def trace(spark: "SparkSession", options: TraceOptions, run: Run | None = None) 
     It has messages, succeeded, successRate, p50, p90, p99, delayP50 and delayP99.
     """
     running = run or Run("trace")
-    running.flow("trace")
-    summary = explained("trace", lambda: _summary(read_traces(spark, options)))
-    rows = running.work(spark, summary.collect)
+    running.add_flow("trace")
+    summary = explain_errors("trace", lambda: _summary(read_traces(spark, options)))
+    rows = running.run_job(spark, summary.collect)
     result = spark.createDataFrame(rows, summary.schema).coalesce(1)
     output = options.output
     if output is not None:
-        running.work(spark, lambda: result.write.mode("overwrite").parquet(output))
+        running.run_job(spark, lambda: result.write.mode("overwrite").parquet(output))
     return result
 
 
 def read_traces(spark: "SparkSession", options: TraceOptions) -> "DataFrame":
-    """Returns all records of traces of a period as a table."""
+    """Returns all trace records of a period as a table."""
     from pyspark.sql.functions import col
 
-    since = None if options.since is None else moment(options.since, "since")
-    until = None if options.until is None else moment(options.until, "until")
+    since = None if options.since is None else parse_timestamp(options.since, "since")
+    until = None if options.until is None else parse_timestamp(options.until, "until")
     own = {"subscribe": options.topic}
     if since is not None:
-        # What was stored before that cannot tell of what came after.
+        # A trace is stored after its events, so older messages cannot contain them.
         own |= {"startingTimestamp": str(since), "startingOffsetsByTimestampStrategy": "latest"}
-    read = options.reading(spark, own, is_stream=False)
+    read = options.topic_read_options(spark, own, is_stream=False)
     stored = spark.read.format("rocketmq").schema("body BINARY").options(**read).load()
     found = stored.mapInArrow(records, SCHEMA)
     if since is not None:
@@ -83,7 +83,7 @@ def _summary(traces: "DataFrame") -> "DataFrame":
             "coalesce(group, beforeGroup) AS group",
             "isSuccess",
             "costMillis",
-            # The two clocks may differ; and where one of the moments is not known, neither is what lies between.
+            # The clocks of producer and consumer may differ; if one time is unknown, the delay is null.
             "if(began < sentAt, 0, began - sentAt) AS delay",
         )
     )

@@ -1,1 +1,1 @@
-"""Delay levels: where messages wait, and when they are delivered."""
+"""Delayed messages: delay levels, their queues and their delivery."""

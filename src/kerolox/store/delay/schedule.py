@@ -1,4 +1,4 @@
-"""Delivers delayed messages: when one is due, it is put into the queue that it was sent to."""
+"""Delivers delayed messages to the queues that they were sent to (ScheduleMessageService)."""
 
 import asyncio
 import logging
@@ -7,27 +7,27 @@ from kerolox.errors import KeroloxError
 from kerolox.runtime.clock import Clock, SystemClock
 from kerolox.runtime.files import Disk, RealDisk
 from kerolox.runtime.service import Service
-from kerolox.store.configuration import FlushDiskType
-from kerolox.store.delay.delays import SCHEDULE_TOPIC, parse_levels
-from kerolox.store.delay.due import DueMessages
-from kerolox.store.delay.offsets import DelayOffsets
+from kerolox.store.config import FlushDiskType
+from kerolox.store.delay.delay_levels import SCHEDULE_TOPIC, parse_levels
+from kerolox.store.delay.delay_offsets import DelayOffsets
+from kerolox.store.delay.due_messages import DueMessages
 from kerolox.store.errors import StoreFull
 from kerolox.store.store import Store
 
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 10.0
-# A wall clock that was set is noticed after this time.
+# Longest sleep, after which a change of the wall clock is noticed.
 _LOOK_AGAIN_SECONDS = 1.0
 _ARRIVAL_SECONDS = 3600.0
 
 
 class ScheduledDelivery(Service):
-    """One task for each level. To be opened after its store and before anything is put into it; closed before it.
+    """One task for each delay level. Open it after the store and before messages are put; close it before the store.
 
-    Nothing comes early, nothing is lost, and what was delivered before a crash is recognised by its unique key after
-    it. Only a message without one, or a store without an index, may see the deliveries of the last
-    `flushDelayOffsetInterval` twice.
+    Messages are never early and never lost. After a crash, deliveries of before are recognised by their unique keys.
+    Only messages without one, or in a store without an index, may be delivered twice, if they were delivered within
+    the last `flushDelayOffsetInterval`.
     """
 
     def __init__(self, store: Store, *, clock: Clock | None = None, disk: Disk | None = None) -> None:
@@ -35,52 +35,53 @@ class ScheduledDelivery(Service):
         self._clock = clock or SystemClock()
         self.levels = parse_levels(store.config.message_delay_level)
         self.offsets = DelayOffsets(store.config.store_path_root_dir, self._clock, disk or RealDisk())
-        # By level, what is put back next. The log may not yet have made durable what lies before it.
+        # Delay level → next queue offset to deliver. Deliveries before it may not be durable yet.
         self._next: dict[int, int] = {}
-        # The end of the last record that was put back.
+        # Physical end of the last delivery.
         self._end_offset = 0
-        self._due = DueMessages(store.reader, self.levels, draft_size_max=store.log.draft_size_max)
+        self._due_messages = DueMessages(store.reader, self.levels, append_size_max=store.log.append_size_max)
 
-    # Life
+    # Lifecycle
 
     async def open(self) -> None:
         self.load()
 
     def load(self) -> None:
-        """Reads how far each level has come; StoreDamaged if that cannot be read."""
+        """Reads the progress of each level; StoreDamaged if it cannot be read."""
         self.offsets.load()
         for level in self.levels:
             self._next[level] = self._corrected(level, self.offsets.get(level))
         store = self._store
-        waiting = {queue_id + 1: queue for (topic, queue_id), queue in store.queues.items() if topic == SCHEDULE_TOPIC}
-        for level, queue in waiting.items():
+        queues = {queue_id + 1: queue for (topic, queue_id), queue in store.queues.items() if topic == SCHEDULE_TOPIC}
+        for level, queue in queues.items():
             if level not in self.levels and queue.max_offset > queue.min_offset:
-                log.warning("messages of level %d wait, and messageDelayLevel has no such level", level)
+                log.warning("delay level %d has messages, but messageDelayLevel does not define it", level)
         last_timestamp = max(store.dispatcher.timestamp, store.checkpoint.log_timestamp)
-        self._due.doubt({level: queue.max_offset for level, queue in waiting.items()}, last_timestamp)
+        ends = {level: queue.max_offset for level, queue in queues.items()}
+        self._due_messages.check_deliveries_before(ends, last_timestamp)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._persist_often(), name="delay offsets")
+            tasks.create_task(self._persist_periodically(), name="delay offsets")
             for level in self.levels:
-                tasks.create_task(self._attend(level), name=f"delay level {level}")
+                tasks.create_task(self._deliver_level(level), name=f"delay level {level}")
 
     async def close(self) -> None:
         await self.persist()
 
-    # Delivering
+    # Delivery
 
-    async def _attend(self, level: int) -> None:
+    async def _deliver_level(self, level: int) -> None:
         while True:
             try:
                 seconds = self.deliver(level)
                 if seconds is None:
-                    # Nothing was awaited since the end of the queue was seen, so that no arrival is missed.
-                    await self._store.arrivals.wait(SCHEDULE_TOPIC, level - 1, seconds=_ARRIVAL_SECONDS)
+                    # No await since the end of the queue was seen, so no message is missed.
+                    await self._store.message_waiters.wait(SCHEDULE_TOPIC, level - 1, seconds=_ARRIVAL_SECONDS)
                     continue
-                await self._settle(level)
+                await self._wait_durable(level)
             except (KeroloxError, OSError) as error:
-                log.error("level %d is delivered again in %d s: %s", level, _RETRY_SECONDS, error)
+                log.error("delivery of level %d failed, retrying in %d s: %s", level, _RETRY_SECONDS, error)
                 await self._clock.sleep(_RETRY_SECONDS)
             else:
                 await self._pause(seconds)
@@ -92,78 +93,77 @@ class ScheduledDelivery(Service):
             await asyncio.sleep(0)
 
     def deliver(self, level: int) -> float | None:
-        """Puts back what is due, as much as one write should carry, and returns after how many seconds to come again.
+        """Delivers due messages, at most one write, and returns the seconds until the next call.
 
-        None means that there is nothing before the next arrival. StoreError if something is due and was not stored:
-        it is tried again by the next call.
+        None: nothing to do before the next message arrives. StoreError if a due message was not stored; the next call
+        tries again.
         """
-        queue = self._store.queues.get(SCHEDULE_TOPIC, level - 1)
-        if queue is None:
+        if self._store.queues.get(SCHEDULE_TOPIC, level - 1) is None:
             return None
         offset = self._next[level] = self._corrected(level, self._next[level])
-        due = self._due.find(level, queue, offset, self._clock.millis())
-        if due.drafts:
-            places = self._store.append(due.drafts)
-            if places:
-                self._end_offset = places[-1].end_offset
-                self._next[level] = due.next_offsets[len(places) - 1]
-            if len(places) < len(due.drafts):
+        due = self._due_messages.find(level, offset, self._clock.millis())
+        if due.appends:
+            positions = self._store.append(due.appends)
+            if positions:
+                self._end_offset = positions[-1].end_offset
+                self._next[level] = due.next_offsets[len(positions) - 1]
+            if len(positions) < len(due.appends):
                 raise StoreFull("the disk has no room for another file of the commit log")
         self._next[level] = due.end_offset
         return due.seconds if due.end_offset == offset else 0.0
 
-    async def _settle(self, level: int) -> None:
-        """Waits until what was put back is as durable as the configuration promises."""
+    async def _wait_durable(self, level: int) -> None:
+        """Waits until the deliveries are durable, with SYNC_FLUSH."""
         if self._store.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
             return
         end, timeout = self._end_offset, self._store.config.sync_flush_timeout / 1000
-        # What is in the log is not put there again, however long the disk takes.
+        # However long the disk takes: the deliveries are in the log and must not be repeated.
         while not await self._store.flusher.wait(end, timeout_seconds=timeout):
-            log.warning("level %d: what was delivered is not durable after %.1f s", level, timeout)
+            log.warning("level %d: deliveries are not durable after %.1f s", level, timeout)
 
-    # How far it has come
+    # Progress
 
     @property
     def progress(self) -> dict[int, int]:
-        """By level, the offset of the next message to be delivered; `offsets` follows when that is durable."""
+        """Delay level → next queue offset to deliver. `offsets` follows once the deliveries are durable."""
         return dict(self._next)
 
-    async def _persist_often(self) -> None:
+    async def _persist_periodically(self) -> None:
         while True:
             await self._clock.sleep(self._store.config.flush_delay_offset_interval / 1000)
             await self.persist()
 
     async def persist(self) -> None:
-        """Writes down how far each level has come, once the log has made durable what was delivered up to there.
+        """Saves the progress of each level, after making the deliveries durable.
 
-        Else a power cut could take the delivery and leave the offset behind it.
+        Otherwise a power cut could lose a delivery but keep the offset after it.
         """
-        reached, end = dict(self._next), self._end_offset
+        progress, end = dict(self._next), self._end_offset
         await self._store.flusher.flush()
         if self._store.flusher.durable_offset < end:
-            log.error("delay offsets are not written: the commit log is not durable up to %d", end)
+            log.error("delay offsets are not saved: the commit log is not durable up to %d", end)
             return
-        for level, offset in reached.items():
-            self.offsets.reach(level, offset)
+        for level, offset in progress.items():
+            self.offsets.set_offset(level, offset)
         try:
             await self.offsets.persist()
         except OSError as error:
-            log.error("delay offsets could not be written, which is tried again: %s", error)
+            log.error("delay offsets could not be saved, retrying: %s", error)
 
     def replace(self, content: bytes) -> None:
-        """Takes over the offsets of another broker, in the form of `offsets.encode()`; ProtocolError if it is none."""
+        """Replaces the offsets by those of another broker (`offsets.encode()`); ProtocolError if they are malformed."""
         self.offsets.replace(content)
         for level in self.levels:
             self._next[level] = self.offsets.get(level)
 
     def _corrected(self, level: int, offset: int) -> int:
-        """Returns the nearest offset that the level's queue has; what is not in it can no longer be delivered.
+        """Returns the nearest offset that the queue of a level has.
 
-        One beyond its end would skip messages to come: the log lost its end, or is another.
+        Earlier messages are gone. An offset beyond the end (the log lost its end, or was replaced) would skip messages.
         """
         queue = self._store.queues.get(SCHEDULE_TOPIC, level - 1)
         low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
         corrected = min(max(offset, low), high)
         if corrected != offset:
-            log.error("level %d: offset %d is outside of %d to %d, goes on at %d", level, offset, low, high, corrected)
+            log.error("level %d: offset %d is not in %d to %d, continuing at %d", level, offset, low, high, corrected)
         return corrected

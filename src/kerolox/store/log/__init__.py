@@ -1,1 +1,1 @@
-"""The commit log: its files, and how they are written, synced and read."""
+"""The commit log: its files, and writing, syncing and reading them."""

@@ -1,4 +1,4 @@
-"""A long row of bytes in files of one size, each named after the offset of its first byte."""
+"""A byte sequence in files of equal size, each named after the offset of its first byte (MappedFileQueue)."""
 
 import contextlib
 from collections import Counter, OrderedDict
@@ -6,34 +6,35 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kerolox.runtime.aio_fsync import AioFsync
 from kerolox.runtime.files import Disk, File
-from kerolox.runtime.kernel_syncs import KernelSyncs
 from kerolox.store.errors import StoreDamaged, SyncFailed
-from kerolox.store.log.preparation import Preparation
-from kerolox.store.log.syncing import OUT_OF_DESCRIPTORS, sync_directory, sync_failed, sync_file
+from kerolox.store.log.fsync import OUT_OF_DESCRIPTORS, sync_directory, sync_failed, sync_file
+from kerolox.store.log.new_file import NewFile
 
 NAME_DIGITS = 20
 
 _CHUNK_SIZE = 1024 * 1024
-# More is read in a thread even if it is in memory, where copying it holds up nobody.
-AT_ONCE_SIZE_MAX = 256 * 1024
+# Larger reads go to a thread even if the bytes are in the page cache: copying them would hold up the event loop.
+INLINE_READ_SIZE_MAX = 256 * 1024
 
 
 class Span(NamedTuple):
-    """A part of a file: where it begins, and how many bytes it has."""
+    """A range of bytes in a file."""
 
     path: Path
     offset: int
     size: int
-    # Whether it need not be read, but only be in memory.
+    # Whether the pages only have to be brought into memory, for a mapped view, rather than copied.
     is_view: bool = False
 
 
-Brought = Mapping[Span, bytes]
+# Spans that a thread has read; empty bytes for views.
+Fetched = Mapping[Span, bytes]
 
 
 class NotInMemory(Exception):
-    """What is to be read has to come from the disk, and whoever reads has no time to wait for it."""
+    """A read on the event loop would have to wait for the disk; read `spans` in a thread first (`ColdReads`)."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         super().__init__(spans)
@@ -41,17 +42,18 @@ class NotInMemory(Exception):
 
 
 class OpenFiles:
-    """The files that are open, at most so many: the one unused for longest is closed for the next."""
+    """An LRU cache of open files: the least recently used one is closed when `files_max` are open."""
 
     def __init__(self, disk: Disk, files_max: int) -> None:
         self.disk = disk
         self._files_max = files_max
         self._files: OrderedDict[Path, File] = OrderedDict()
-        # Those a thread is at work on, and how many are; and which of them nobody wants any more.
+        # Files used by threads, with the number of holders; and those of them to close on release.
         self._held: Counter[File] = Counter()
-        self._unwanted: set[File] = set()
-        # What was brought from the disk for whoever reads now, and has no time to wait for more; None if it has.
-        self.brought: Brought | None = None
+        self._closing: set[File] = set()
+        # Spans fetched for the read in progress, which must not wait for the disk; None if it may. The reader sets it
+        # around one read without awaiting in between, so it never applies to another.
+        self.fetched: Fetched | None = None
 
     def __len__(self) -> int:
         return len(self._files)
@@ -65,40 +67,40 @@ class OpenFiles:
             self._files.move_to_end(path)
         return file
 
-    def read_at_once(self, file: File, offset: int, size: int, *, is_small: bool) -> bytes:
-        """Returns bytes that are in memory, or were brought there; NotInMemory if they are not.
+    def read_in_memory(self, file: File, offset: int, size: int, *, is_small: bool) -> bytes:
+        """Return bytes from the page cache or from `fetched`; NotInMemory if they are in neither.
 
-        What is known to be small is waited for all the same if the disk does not tell.
+        With `is_small` the read waits for the disk if the system cannot tell what the page cache holds.
         """
-        if size <= AT_ONCE_SIZE_MAX:
+        if size <= INLINE_READ_SIZE_MAX:
             data = file.read_cached(offset, size)
             if data is not None:
                 return data
-            if is_small and file.is_silent:
+            if is_small and file.lacks_cached_reads:
                 return file.read(offset, size)
         span = Span(file.path, offset, size)
-        if not self.brought or span not in self.brought:
+        if not self.fetched or span not in self.fetched:
             raise NotInMemory([span])
-        return self.brought[span]
+        return self.fetched[span]
 
     def _open(self, path: Path, *, create: bool) -> File:
         while True:
             try:
                 return self.disk.open(path, create=create)
             except OSError as error:
-                # Sockets take descriptors too, so that there may be fewer than were hoped for.
-                if error.errno not in OUT_OF_DESCRIPTORS or not self.shed():
+                # Sockets use descriptors too, so the limit may be reached before `files_max`.
+                if error.errno not in OUT_OF_DESCRIPTORS or not self.close_idle():
                     raise
 
-    def shed(self) -> bool:
-        """Closes half of the files that nobody holds, those unused for longest; False if there are none."""
+    def close_idle(self) -> bool:
+        """Close the less recently used half of the files that are not held; False if there are none."""
         idle = [path for path, file in self._files.items() if file not in self._held]
         for path in idle[: (len(idle) + 1) // 2]:
             self.forget(path)
         return bool(idle)
 
     def hold(self, path: Path) -> File:
-        """Returns a file that stays open until it is released, whoever else comes."""
+        """Return a file that stays open until `release`, for use in a thread."""
         file = self.get(path)
         self._held[file] += 1
         return file
@@ -107,8 +109,8 @@ class OpenFiles:
         self._held[file] -= 1
         if not self._held[file]:
             del self._held[file]
-            if file in self._unwanted:
-                self._unwanted.remove(file)
+            if file in self._closing:
+                self._closing.remove(file)
                 file.close()
 
     def forget(self, path: Path) -> None:
@@ -130,49 +132,53 @@ class OpenFiles:
 
     def _close(self, file: File) -> None:
         if file in self._held:
-            self._unwanted.add(file)
+            self._closing.add(file)
         else:
             file.close()
 
 
 class Segments:
-    """Offsets run on from file to file; what is read or written at once lies within one of them."""
+    """Offsets continue from file to file; a single read or write stays within one file.
+
+    With `is_sparse` the content can be rebuilt from the commit log, so files get neither disk space nor a durable name
+    in advance. `parents_to_sync` is how many parent directories may have been created with the first file.
+    """
 
     def __init__(
-        self, files: OpenFiles, directory: Path, segment_size: int, *, is_sparse: bool = False, new_above: int = 2
+        self, files: OpenFiles, directory: Path, segment_size: int, *, is_sparse: bool = False, parents_to_sync: int = 2
     ) -> None:
         self._files = files
         self._disk = files.disk
         self._is_sparse = is_sparse
-        # How many directories above this one may be as new as the first file.
-        self._new_above = new_above
+        self._parents_to_sync = parents_to_sync
         self.directory = directory
         self.segment_size = segment_size
-        # Where each file begins, in order and without a gap.
+        # Start offset of each file, ascending and without gaps.
         self._starts: list[int] = []
         self._paths: dict[int, Path] = {}
-        # Directories with names in them that a power cut may take.
+        # Directories with entries that a power cut may lose.
         self._unsynced: tuple[Path, ...] = ()
-        # The next file, while it is being made.
-        self._preparation: Preparation | None = None
-        # The file that was shown last, and where it begins: mostly it is the one that is asked for next.
-        self._shown: memoryview | None = None
-        self._shown_start = 0
+        # The next file, while it is being created.
+        self._new_file: NewFile | None = None
+        # The view returned last and its start offset: most calls ask for the same file.
+        self._last_view: memoryview | None = None
+        self._last_view_start = 0
 
     def load(self) -> None:
-        """Finds the files that are there; StoreDamaged if one has another size, or one is missing in between."""
-        names = [name for name in self._disk.names(self.directory) if len(name) == NAME_DIGITS and name.isdigit()]
+        """Find the existing files; StoreDamaged if one has the wrong size or is missing in between."""
+        names = list(filter(_is_segment_name, self._disk.names(self.directory)))
         starts = [int(name) for name in names]
         for index, start in enumerate(starts):
             file = self._files.get(self._path(start))
             size = file.size()
             if size < self.segment_size and start == starts[-1] and _is_blank(file, size):
-                # Made, and never given its size: the machine stopped in between. If it stays, it is made anew later.
+                # The machine stopped between creating the file and extending it. If it cannot be removed now, it is
+                # overwritten when the next file is created.
                 with contextlib.suppress(OSError):
                     self._remove(starts.pop())
                 break
             if self._is_sparse and size < self.segment_size:
-                # Of what can be made again the size is synced with the rest, and no sooner.
+                # The size of a sparse file is synced only with its content, so a power cut may have lost it.
                 file.truncate(self.segment_size)
             elif size != self.segment_size:
                 raise StoreDamaged(f"{self._path(start)} has {size} bytes, expected {self.segment_size}")
@@ -186,37 +192,37 @@ class Segments:
 
     @property
     def first_offset(self) -> int:
-        """Where the first file begins; 0 if there is none."""
+        """Start of the first file; 0 if there is none."""
         return self._starts[0] if self._starts else 0
 
     @property
     def end_offset(self) -> int:
-        """Where the last file ends; 0 if there is none."""
+        """End of the last file; 0 if there is none."""
         return self._starts[-1] + self.segment_size if self._starts else 0
 
     def start_of(self, offset: int) -> int:
-        """Returns where the file that holds `offset` begins."""
+        """Return the start of the file that holds `offset`."""
         return offset - offset % self.segment_size
 
     def room_after(self, offset: int) -> int:
-        """Returns how many bytes follow `offset` in its file."""
+        """Return the number of bytes from `offset` to the end of its file."""
         return self.segment_size - offset % self.segment_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Returns at most `size` bytes, and none beyond the file's end or where no file is.
+        """Return at most `size` bytes, none beyond the end of the file or where there is no file.
 
-        NotInMemory if whoever reads now has no time to wait for them.
+        NotInMemory if `OpenFiles.fetched` is set and the bytes would have to be read from the disk.
         """
         if size <= 0 or not self.first_offset <= offset < self.end_offset:
             return b""
         start = self.start_of(offset)
         file, size = self._files.get(self._path(start)), min(size, self.room_after(offset))
-        if self._files.brought is None:
+        if self._files.fetched is None:
             return file.read(offset - start, size)
-        return self._files.read_at_once(file, offset - start, size, is_small=self._is_sparse)
+        return self._files.read_in_memory(file, offset - start, size, is_small=self._is_sparse)
 
     def read_into(self, offset: int, target: memoryview) -> memoryview:
-        """Returns as much of `target` as it has filled, for whoever has the time to wait for it."""
+        """Read into `target` and return the filled part of it; may wait for the disk."""
         if not self.first_offset <= offset < self.end_offset:
             return target[:0]
         start = self.start_of(offset)
@@ -224,34 +230,34 @@ class Segments:
         return target[: file.read_into(offset - start, target[: self.room_after(offset)])]
 
     def view(self, offset: int) -> memoryview | None:
-        """Returns the whole file that holds `offset`, to be read only; None if there is none, or it cannot be had."""
-        if self._shown is not None and 0 <= offset - self._shown_start < self.segment_size:
-            return self._shown
+        """Return a read-only view of the file that holds `offset`; None if there is no file or it cannot be mapped."""
+        if self._last_view is not None and 0 <= offset - self._last_view_start < self.segment_size:
+            return self._last_view
         if not self.first_offset <= offset < self.end_offset:
             return None
         start = self.start_of(offset)
-        self._shown, self._shown_start = self._files.get(self._path(start)).view(), start
-        return self._shown
+        self._last_view, self._last_view_start = self._files.get(self._path(start)).view(), start
+        return self._last_view
 
-    def view_at_once(self, offset: int, size: int) -> memoryview | None:
-        """Returns the file that holds `offset` if these bytes of it were brought to memory for whoever reads now.
+    def view_fetched(self, offset: int, size: int) -> memoryview | None:
+        """Return a view of the file that holds `offset` if these bytes of it are in `OpenFiles.fetched`.
 
-        NotInMemory if they were not; None if whoever reads can wait for them.
+        NotInMemory if they are not; None if the read may wait for the disk.
         """
-        brought, start = self._files.brought, self.start_of(offset)
-        if brought is None:
+        fetched, start = self._files.fetched, self.start_of(offset)
+        if fetched is None:
             return None
         span = Span(self._path(start), offset - start, size, is_view=True)
-        if span not in brought:
+        if span not in fetched:
             raise NotInMemory([span])
         return self.view(offset)
 
     def data_end(self, start: int) -> int:
-        """Returns an offset after which the file that begins at `start` was never written, and has only zeros."""
+        """Return an offset after which the file that begins at `start` was never written and has only zeros."""
         return start + min(self._files.get(self._path(start)).data_end(), self.segment_size)
 
     def write(self, offset: int, data: bytes) -> None:
-        """Writes within the file that holds `offset`, which must be there."""
+        """Write within the file that holds `offset`, which must exist."""
         starts, size = self._starts, self.segment_size
         at = offset % size
         assert starts[0] <= offset < starts[-1] + size
@@ -259,46 +265,49 @@ class Segments:
         self._files.get(self._path(offset - at)).write(at, data)
 
     def extend(self, offset: int) -> None:
-        """Makes the file that holds `offset`, at its full size; it follows the last, or is the first of all.
+        """Create the file that holds `offset`, at its full size; it must follow the last file or be the first of all.
 
-        OSError, and no file, if there is no room for it; SyncFailed if it might not survive a power cut.
+        OSError, and no file, if there is no disk space; SyncFailed if the file might not survive a power cut.
         """
         if self._is_sparse:
             self._extend_sparse(self.start_of(offset))
             return
         while True:
-            preparation = self.prepare(offset)
-            preparation.run()
+            new_file = self.prepare(offset)
+            new_file.run()
             try:
-                self.adopt(preparation)
+                self.adopt(new_file)
             except OSError as error:
-                if error.errno not in OUT_OF_DESCRIPTORS or not self.shed():
+                if error.errno not in OUT_OF_DESCRIPTORS or not self.close_idle():
                     raise
             else:
                 return
 
-    def prepare(self, offset: int) -> Preparation:
-        """Returns what makes the same file in a thread, to be adopted afterwards; always the same one until it is."""
+    def prepare(self, offset: int) -> NewFile:
+        """Return a NewFile that creates the file of `extend`, in a thread if wanted; pass it to `adopt` afterwards.
+
+        Until then every call returns the same object.
+        """
         start = self.start_of(offset)
         assert not self._is_sparse
         assert not self._starts or start == self.end_offset
-        if self._preparation is None:
-            self._preparation = Preparation(self._disk, self._path(start), start, self.segment_size)
-        assert self._preparation.start == start
-        return self._preparation
+        if self._new_file is None:
+            self._new_file = NewFile(self._disk, self._path(start), start, self.segment_size)
+        assert self._new_file.start == start
+        return self._new_file
 
-    def adopt(self, preparation: Preparation) -> None:
-        """Takes a file into use that was made, unless it is already; otherwise raises what `extend` would."""
-        if preparation is self._preparation:
-            self._preparation = None
-            if preparation.is_done:
-                self._starts.append(preparation.start)
-        if preparation.failure is not None:
-            raise preparation.failure
+    def adopt(self, new_file: NewFile) -> None:
+        """Append a created file to the segments, unless it was adopted before; raises as `extend` if it failed."""
+        if new_file is self._new_file:
+            self._new_file = None
+            if new_file.is_done:
+                self._starts.append(new_file.start)
+        if new_file.failure is not None:
+            raise new_file.failure
 
-    def shed(self) -> bool:
-        """Closes files that can be opened again; False if there are none."""
-        return self._files.shed()
+    def close_idle(self) -> bool:
+        """Close files that can be opened again, to free descriptors; False if there are none."""
+        return self._files.close_idle()
 
     def _extend_sparse(self, start: int) -> None:
         assert not self._starts or start == self.end_offset
@@ -306,29 +315,29 @@ class Segments:
             self._disk.make_directory(self.directory, is_durable=False)
         file = self._files.get(self._path(start), create=True)
         try:
-            # Nothing is left of one that could not be removed. No room is reserved: what is lost is made again.
+            # Truncating to 0 erases a leftover file that could not be removed. No disk space is reserved.
             file.truncate(0)
             file.truncate(self.segment_size)
         except OSError:
             self._remove(start)
             raise
         if not self._starts:
-            # A queue's directory may be new, and so may be its topic's.
-            self._unsynced = (self.directory, *self.directory.parents[: self._new_above])
+            # The directories of a queue and of its topic may be new as well.
+            self._unsynced = (self.directory, *self.directory.parents[: self._parents_to_sync])
         else:
             self._unsynced = self._unsynced or (self.directory,)
         self._starts.append(start)
 
     def sync(self, start_offset: int, end_offset: int) -> None:
-        """Makes what was written from one offset to another survive a power cut; SyncFailed if it may not."""
-        sync = self.hold(start_offset, end_offset)
+        """Make the bytes between two offsets durable; SyncFailed if they may not be. Blocks."""
+        sync = self.prepare_sync(start_offset, end_offset)
         try:
             sync.run()
         finally:
             self.release(sync)
 
-    def hold(self, start_offset: int, end_offset: int) -> "Sync":
-        """Returns what does the same in a thread; to be released afterwards, whatever came of it."""
+    def prepare_sync(self, start_offset: int, end_offset: int) -> "Sync":
+        """Return a Sync of the range that can run in a thread; pass it to `release` afterwards, even if it failed."""
         starts = [start for start in self._starts if start + self.segment_size > start_offset and start < end_offset]
         files: list[File] = []
         try:
@@ -347,7 +356,7 @@ class Segments:
             self._unsynced = sync.directories or self._unsynced
 
     def cut(self, offset: int) -> None:
-        """Removes the files that begin at `offset` or after it; what follows it in a sparse one becomes zeros."""
+        """Remove the files that begin at or after `offset`; in a sparse file, zero everything after it."""
         while self._starts and self._starts[-1] >= offset:
             self._remove(self._starts[-1])
             self._starts.pop()
@@ -356,42 +365,52 @@ class Segments:
             file.truncate(offset - self._starts[-1])
             file.truncate(self.segment_size)
 
+    def discard(self) -> None:
+        """Remove all files, including those that `load` rejected."""
+        self.forget()
+        for name in self._disk.names(self.directory):
+            if _is_segment_name(name):
+                self._files.forget(self.directory / name)
+                self._disk.remove(self.directory / name)
+                self._disk.sync(self.directory)
+
     def delete_before(self, offset: int) -> int:
-        """Removes the files that end at `offset` or before it, but never the last; returns how many. May block."""
+        """Remove the files that end at or before `offset`, but never the last; return how many. Blocks."""
         count = 0
         while (removal := self.detach(offset)) is not None:
             try:
                 removal.run()
             finally:
-                self.settle(removal)
+                self.finish_removal(removal)
             count += 1
         return count
 
     def detach(self, offset: int) -> "Removal | None":
-        """Forgets the first file if it ends at `offset` or before it, and is not the last.
+        """Drop the first file from the segments if it ends at or before `offset` and is not the last.
 
-        Returns what removes it, in a thread if need be; to be settled afterwards, the last that was detached first.
+        Return a Removal that deletes it, in a thread if wanted; pass it to `finish_removal` afterwards. Of several
+        detached files, finish the one detached last first.
         """
         if len(self._starts) < 2 or self._starts[0] + self.segment_size > offset:
             return None
         path = self._path(self._starts[0])
         del self._paths[self._starts.pop(0)]
-        self._shown = None
+        self._last_view = None
         self._files.forget(path)
         return Removal(self._disk, path)
 
-    def settle(self, removal: "Removal") -> None:
-        """Takes a file back that could not be removed: without it, but with an older one, there would be a gap."""
-        if not removal.is_gone:
+    def finish_removal(self, removal: "Removal") -> None:
+        """Take a file back that could not be removed: if an older one remains too, there would be a gap."""
+        if not removal.is_removed:
             self._starts.insert(0, int(removal.path.name))
 
     def forget(self) -> None:
-        """Forgets all files without touching them."""
+        """Close all files and drop them from the segments; the files on disk stay."""
         for start in self._starts:
             self._files.forget(self._path(start))
         self._starts.clear()
         self._paths.clear()
-        self._shown = None
+        self._last_view = None
 
     def path_of(self, offset: int) -> Path:
         return self._path(self.start_of(offset))
@@ -405,36 +424,40 @@ class Segments:
     def _remove(self, start: int) -> None:
         path = self._path(start)
         del self._paths[start]
-        self._shown = None
+        self._last_view = None
         self._files.forget(path)
         self._disk.remove(path)
         self._disk.sync(self.directory)
 
 
+def _is_segment_name(name: str) -> bool:
+    return len(name) == NAME_DIGITS and name.isdigit()
+
+
 def _is_blank(file: File, size: int) -> bool:
-    """Whether nothing was ever written to a file of this size."""
+    """Whether the file, which is `size` bytes long, has only zeros."""
     chunks = (file.read(at, min(_CHUNK_SIZE, size - at)) for at in range(0, size, _CHUNK_SIZE))
     return all(chunk == bytes(len(chunk)) for chunk in chunks)
 
 
 class Removal:
-    """Removes a file for good. It may run in a thread; who reads or syncs the file meanwhile has it open still."""
+    """Deletes a file durably. It may run in a thread; readers and syncs in progress keep the file open."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self.path = path
-        self.is_gone = False
+        self.is_removed = False
         self._disk = disk
 
     def run(self) -> None:
-        """OSError if the file is still there, or if a power cut may bring it back."""
+        """Delete the file; OSError if it still exists, or if a power cut may bring it back."""
         with contextlib.suppress(FileNotFoundError):
             self._disk.remove(self.path)
-        self.is_gone = True
+        self.is_removed = True
         self._disk.sync(self.path.parent)
 
 
 class Sync:
-    """Makes files and the names in directories survive a power cut. It may run in a thread."""
+    """Syncs files and directories. It may run in a thread."""
 
     def __init__(self, files: Sequence[File], disk: Disk, directories: tuple[Path, ...]) -> None:
         self.files = files
@@ -443,26 +466,26 @@ class Sync:
         self.failure: SyncFailed | None = None
         self._disk = disk
 
-    def run(self, named: set[Path] | None = None) -> None:
-        """SyncFailed if it is not known what survived; doing it again would not tell. OSError if it would.
+    def run(self, synced_directories: set[Path] | None = None) -> None:
+        """Sync; SyncFailed if it is unknown what is durable, and a retry would not tell; OSError if a retry may help.
 
-        Directories in `named` were synced a moment ago, for another sync that was held at the same time.
+        Directories in `synced_directories` are skipped: another Sync prepared at the same time has synced them.
         """
         try:
             for file in self.files:
                 sync_file(file)
             for directory in self.directories:
-                if named is None or directory not in named:
+                if synced_directories is None or directory not in synced_directories:
                     sync_directory(self._disk, directory)
         except SyncFailed as failure:
             self.failure = failure
             raise
-        if named is not None:
-            named.update(self.directories)
+        if synced_directories is not None:
+            synced_directories.update(self.directories)
         self.is_done = True
 
-    def begin(self, syncs: KernelSyncs, ended: Callable[[], object]) -> bool:
-        """Has the kernel do the same, and tell when it has ended; False if it must be run."""
+    def begin(self, syncs: AioFsync, on_end: Callable[[], object]) -> bool:
+        """Submit the sync to the kernel and call `on_end` when it has ended; False if `run` is needed instead."""
         if len(self.files) != 1 or self.directories:
             return False
         (file,) = self.files
@@ -472,18 +495,18 @@ class Sync:
                 self.is_done = True
             else:
                 self.failure = sync_failed(file, error)
-            ended()
+            on_end()
 
         return file.begin_sync(syncs, end)
 
 
 def run_all(syncs: Sequence[Sync]) -> list[OSError | SyncFailed]:
-    """Runs syncs that were held at the same time, all of them whatever fails, and returns what did."""
-    named: set[Path] = set()
+    """Run syncs that were prepared at the same time; a failure does not stop the others. Return the failures."""
+    synced_directories: set[Path] = set()
     failures: list[OSError | SyncFailed] = []
     for sync in syncs:
         try:
-            sync.run(named)
+            sync.run(synced_directories)
         except (OSError, SyncFailed) as error:
             failures.append(error)
     return failures

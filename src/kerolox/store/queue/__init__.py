@@ -1,1 +1,1 @@
-"""Consume queues, and what is found by them."""
+"""Consume queues, and reading messages through them."""

@@ -1,7 +1,7 @@
-"""A consume queue: for each message of one queue, where it lies in the commit log.
+"""A consume queue: for each message of one queue, its position in the commit log (ConsumeQueue).
 
-int64  physical offset        entry n lies at byte 20 * n
-int32  size of the record     what was never written is zero
+int64  physical offset        entry n is at byte 20 * n
+int32  size of the record     space never written is zero
 int64  tags code
 """
 
@@ -20,19 +20,20 @@ log = logging.getLogger(__name__)
 ENTRY = struct.Struct(">qiq")
 ENTRY_SIZE: Final = ENTRY.size
 _pack = ENTRY.pack
-_FILLER_SIZE = 0x7FFFFFFF
-# The smallest that a record can be.
+FILLER_SIZE: Final = 0x7FFFFFFF
+# Size of a record with an empty body, topic and properties.
 _RECORD_SIZE_MIN = 91
-# Most queues have few entries; so many cost no more to read than one.
+# Entries read to find the end of a queue without a binary search; most queues have fewer.
 _FEW = 64
-# A sector, of which a disk writes all or nothing, has fewer entries.
-_DOUBTED_MAX = 32
-# So many bytes are read where some entries are wanted, though not only one; so many queues keep what they have read.
+# More than the entries in a disk sector, which is written completely or not at all.
+_SECTOR_ENTRIES_MAX = 32
+# Read-ahead: a read of at least _AHEAD_SIZE_MIN bytes is extended to _AHEAD_SIZE, and at most this many queues keep the
+# result.
 _AHEAD_SIZE = 4096
 _AHEAD_SIZE_MIN = 8 * ENTRY_SIZE
 _AHEAD_QUEUES_MAX = 1024
-# Stands where entries would be that were never made.
-_FILLER = _pack(0, _FILLER_SIZE, 0)
+# Placeholder for an entry whose record is missing, as Java writes it (ConsumeQueue.fillPreBlank).
+FILLER = _pack(0, FILLER_SIZE, 0)
 
 
 class Entry(NamedTuple):
@@ -46,99 +47,110 @@ class Entry(NamedTuple):
 
     @property
     def is_filler(self) -> bool:
-        return self.size == _FILLER_SIZE
+        return self.size == FILLER_SIZE
 
 
 _is_valid = attrgetter("is_valid")
 
 
 class Backlog:
-    """The queues for which something is left to be done, so that those that are idle cost nothing."""
+    """The queues that have something to write or sync, so that idle queues cost nothing."""
 
-    __slots__ = ("_ahead", "entries", "unsynced", "unwritten")
+    __slots__ = ("_ahead", "entries", "gaps", "unsynced", "unwritten", "version")
 
     def __init__(self) -> None:
-        # Those that have read ahead, the last of them last.
+        # Queues with read-ahead data, most recent last.
         self._ahead: OrderedDict[ConsumeQueue, None] = OrderedDict()
-        # Those with entries that are in memory only, and how many entries these are together.
+        # Queues with entries that are only in memory, and the total number of these entries.
         self.unwritten: dict[ConsumeQueue, None] = {}
         self.entries = 0
-        # Those of which something written may not survive a power cut.
+        # Queues with written entries that are not durable yet.
         self.unsynced: dict[ConsumeQueue, None] = {}
+        # Queues that continue after missing entries → end of the last record before the first gap.
+        self.gaps: dict[ConsumeQueue, int] = {}
+        # Changes when a queue is added or removed, or loses its first file.
+        self.version = 0
 
     def read_ahead(self, queue: "ConsumeQueue") -> None:
-        """Notes that a queue has read ahead; the one that has done so longest ago forgets it if they are many."""
+        """Note that a queue has read-ahead data; beyond _AHEAD_QUEUES_MAX the least recent queue drops its own."""
         self._ahead[queue] = None
         self._ahead.move_to_end(queue)
         if len(self._ahead) > _AHEAD_QUEUES_MAX:
-            self._ahead.popitem(last=False)[0].forget_ahead()
+            self._ahead.popitem(last=False)[0].drop_read_ahead()
 
     def forget(self, queue: "ConsumeQueue") -> None:
-        """Leaves a queue as it is, as when it is about to be deleted."""
+        """Drop all pending work of a queue, for example because it is deleted."""
         self._ahead.pop(queue, None)
         self.unsynced.pop(queue, None)
+        self.gaps.pop(queue, None)
         if self.unwritten.pop(queue, 0) is None:
             self.entries -= queue.pending_count
 
 
 class ConsumeQueue:
-    """Entries are kept in memory and written behind, since they can be made again from the log."""
+    """Entries of one queue. New ones stay in memory and are written later: they can be rebuilt from the log."""
 
     __slots__ = (
         "_ahead",
         "_ahead_offset",
         "_backlog",
+        "_checked",
         "_pending",
         "_segments",
         "_synced_offset",
         "_written_offset",
         "max_physical_offset",
         "min_offset",
+        "trusted_offset",
     )
 
     def __init__(self, segments: Segments, backlog: Backlog | None = None) -> None:
         self._segments = segments
         self._backlog = backlog or Backlog()
         self._pending = bytearray()
-        # What was read of the files last, and where it begins: who reads some entries comes back for the next.
+        # Read-ahead data and its byte offset: a consumer that reads some entries soon reads the next ones.
         self._ahead, self._ahead_offset = b"", 0
-        # In bytes: up to here the entries are in the files, from here on in memory.
+        # In bytes: entries before this offset are in the files, the others in `_pending`.
         self._written_offset = 0
-        # In bytes: up to here they survive a power cut.
+        # In bytes: entries before this offset are durable.
         self._synced_offset = 0
         # The first entry whose record is still in the log.
         self.min_offset = 0
-        # The end of the last record that has an entry; what lies before it is not entered again.
+        # End of the last record that has an entry; a record that ends before it is not added again.
         self.max_physical_offset = 0
+        # Entries from here on were written or verified by this process; earlier ones may have been damaged on disk.
+        self.trusted_offset = 0
+        # A range of the earlier ones that was compared with the log.
+        self._checked = (0, 0)
 
     @property
     def max_offset(self) -> int:
-        """The offset the next entry will have."""
+        """Queue offset of the next entry."""
         return (self._written_offset + len(self._pending)) // ENTRY_SIZE
 
     @property
     def pending_count(self) -> int:
-        """How many entries are in memory only."""
+        """Number of entries that are only in memory."""
         return len(self._pending) // ENTRY_SIZE
 
     @property
     def unsynced_size(self) -> int:
-        """How many bytes were written since the last sync; more, if that is not known."""
+        """Bytes written since the last sync; too many after a failed sync."""
         return self._written_offset - self._synced_offset
 
     @property
-    def _first(self) -> int:
-        """The first offset that has an entry, or would have it."""
+    def first_offset(self) -> int:
+        """Queue offset at which the files begin, whether or not the log still has the record."""
         has_files = self._segments.end_offset > 0
         return (self._segments.first_offset if has_files else self._written_offset) // ENTRY_SIZE
 
     @property
     def is_durable(self) -> bool:
-        """Whether all entries survive a power cut."""
+        """Whether all entries are durable."""
         return not self._pending and self._synced_offset == self._written_offset
 
     def load(self) -> None:
-        """Finds the files and the last entry in them."""
+        """Find the files and the last entry in them."""
         self._segments.load()
         first = self._segments.first_offset // ENTRY_SIZE
         end = self._segments.end_offset // ENTRY_SIZE
@@ -149,22 +161,23 @@ class ConsumeQueue:
         else:
             end = first + len(few)
         self._written_offset = self._synced_offset = end * ENTRY_SIZE
-        # It has zeros where entries will be.
-        self.forget_ahead()
+        self.trusted_offset = end
+        # The read-ahead data has zeros where entries will be added.
+        self.drop_read_ahead()
         self.min_offset = first
         if few is None:
-            self._note_last()
+            self._update_max_physical_offset()
         elif few and not few[-1].is_filler:
             self.max_physical_offset = few[-1].physical_offset + few[-1].size
 
     def _few(self, first: int) -> list[Entry] | None:
-        """Returns all entries if they are few, and None if there are more than one read tells."""
+        """Return all entries if they are fewer than `_FEW`, otherwise None."""
         data = self.read(first, _FEW)
         entries = list(takewhile(_is_valid, map(Entry._make, ENTRY.iter_unpack(data))))
         return entries if len(entries) * ENTRY_SIZE < len(data) or not data else None
 
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
-        """Enters a record; False if it has been entered before, or cannot have the offset that it says it has."""
+        """Add the entry of a record; False if it was added before or its queue offset is impossible."""
         end = physical_offset + size
         if end <= self.max_physical_offset:
             return False
@@ -173,7 +186,7 @@ class ConsumeQueue:
                 next_offset = self.max_offset
                 log.error("record at %d: queue offset %d, expected %d", physical_offset, queue_offset, next_offset)
                 return False
-            self._go_to(queue_offset)
+            self._seek(queue_offset)
         backlog = self._backlog
         if not self._pending:
             backlog.unwritten[self] = None
@@ -183,7 +196,7 @@ class ConsumeQueue:
         return True
 
     def append_all(self, queue_offsets: Sequence[int], entries: Sequence[tuple[int, int, int]]) -> None:
-        """Enters records that lie in this order in the log, as `append` would one after the other."""
+        """Add entries in log order, as `append` would one by one."""
         start = queue_offsets[0]
         if queue_offsets == list(range(start, start + len(queue_offsets))):
             self.append_run(start, entries)
@@ -192,7 +205,7 @@ class ConsumeQueue:
                 self.append(queue_offset, *entry)
 
     def append_run(self, queue_offset: int, entries: Sequence[tuple[int, int, int]]) -> None:
-        """Enters records one after the other: physical offset, size and tags code of each."""
+        """Add entries (physical offset, size, tags code) with consecutive queue offsets."""
         physical_offset, size, _ = entries[0]
         if (
             queue_offset * ENTRY_SIZE != self._written_offset + len(self._pending)
@@ -210,12 +223,12 @@ class ConsumeQueue:
         self.max_physical_offset = physical_offset + size
 
     def entry(self, queue_offset: int) -> Entry | None:
-        """Returns where the message at `queue_offset` lies, or None if there is no entry."""
+        """Return the entry at `queue_offset`, or None if there is none."""
         data = self.read(queue_offset, 1)
         return Entry._make(ENTRY.unpack(data)) if data else None
 
     def read(self, queue_offset: int, count: int) -> bytes:
-        """Returns at most `count` entries as they lie in the file, not beyond the end of one file."""
+        """Return the bytes of at most `count` entries, not beyond the end of one file."""
         start = queue_offset * ENTRY_SIZE
         size = count * ENTRY_SIZE
         if start >= self._written_offset:
@@ -232,23 +245,60 @@ class ConsumeQueue:
         self._backlog.read_ahead(self)
         return data[:size]
 
-    def forget_ahead(self) -> None:
+    def drop_read_ahead(self) -> None:
         self._ahead = b""
 
     def entries(self, queue_offset: int, count: int) -> Iterator[Entry]:
-        """Yields at most `count` entries, from file to file and on into memory."""
+        """Yield at most `count` entries, across files and on into memory."""
         while count > 0 and (data := self.read(queue_offset, count)):
             yield from map(Entry._make, ENTRY.iter_unpack(data))
             queue_offset += len(data) // ENTRY_SIZE
             count -= len(data) // ENTRY_SIZE
 
-    def next_file(self, queue_offset: int) -> int:
-        """Returns the first offset of the file after that of `queue_offset`."""
+    def is_doubtful(self, start: int, end: int) -> bool:
+        """Whether some entries from `start` to `end` were neither written by this process nor compared with the log."""
+        low, high = self._checked
+        return start < self.trusted_offset and not low <= start <= min(end, self.trusted_offset) <= high
+
+    def note_checked(self, start: int, end: int) -> None:
+        """Note that the entries from `start` to `end` agree with the log."""
+        low, high = self._checked
+        if low <= start <= high:
+            start, end = low, max(high, end)
+        elif start <= low <= end:
+            end = max(high, end)
+        self._checked = start, end
+        if start < self.trusted_offset <= end:
+            self.trusted_offset = start
+
+    def replace(self, queue_offset: int, data: bytes) -> None:
+        """Overwrite entries in the files, without a sync. On OSError some may be unchanged."""
+        start = queue_offset * ENTRY_SIZE
+        assert self.first_offset * ENTRY_SIZE <= start
+        assert start + len(data) <= self._written_offset
+        self.drop_read_ahead()
+        self._write(start, data)
+        self._synced_offset = max(0, min(self._synced_offset, self._segments.start_of(start) - ENTRY_SIZE))
+        if start + len(data) == self._written_offset and not self._pending:
+            self._update_max_physical_offset()
+
+    def reset(self) -> None:
+        """Remove all entries and files, so that the queue can be rebuilt from the log."""
+        self.drop_read_ahead()
+        self._keep_pending(0)
+        self._segments.discard()
+        self._backlog.forget(self)
+        self._written_offset = self._synced_offset = 0
+        self.min_offset = self.max_physical_offset = self.trusted_offset = 0
+        self._checked = (0, 0)
+
+    def next_file_start(self, queue_offset: int) -> int:
+        """Return the first queue offset of the file after the one that holds `queue_offset`."""
         count = self._segments.segment_size // ENTRY_SIZE
         return queue_offset + count - queue_offset % count
 
     def flush(self) -> None:
-        """Writes what is pending to the files; nothing is durable yet. OSError leaves it pending."""
+        """Write the pending entries to the files, without a sync; on OSError they stay pending."""
         if not self._pending:
             return
         pending = bytes(self._pending)
@@ -257,16 +307,18 @@ class ConsumeQueue:
         self._keep_pending(0)
 
     def sync(self) -> None:
-        """Makes what was flushed survive a power cut; may block."""
-        sync = self.hold()
+        """Make the flushed entries durable; blocks."""
+        sync = self.prepare_sync()
         try:
             sync.run()
         finally:
             self.release(sync)
 
-    def hold(self) -> Sync:
-        """Returns what does the same in a thread; to be released afterwards, before the next is begun."""
-        sync = self._segments.hold(min(self._synced_offset, self._written_offset - ENTRY_SIZE), self._written_offset)
+    def prepare_sync(self) -> Sync:
+        """Return a Sync of the flushed entries that can run in a thread; `release` it before preparing the next."""
+        sync = self._segments.prepare_sync(
+            min(self._synced_offset, self._written_offset - ENTRY_SIZE), self._written_offset
+        )
         self._synced_offset = self._written_offset
         return sync
 
@@ -278,10 +330,10 @@ class ConsumeQueue:
             self._backlog.unsynced.pop(self, None)
 
     def cut(self, physical_offset: int, is_known: Callable[[int, Entry], bool] | None = None) -> None:
-        """Forgets the entries of records that end after `physical_offset`: the log has lost them.
+        """Remove the entries of records that end after `physical_offset`, which the log has lost.
 
-        With `is_known`, which tells whether the log agrees with an entry, nothing is believed of what follows the
-        last that it knows: after a crash it may have reached the disk in any order.
+        `is_known` tells whether the log agrees with an entry. If it is given, everything after the last known entry is
+        removed as well: after a crash later sectors may be on disk although earlier ones are not.
         """
 
         def is_beyond(entry: Entry) -> bool:
@@ -290,85 +342,92 @@ class ConsumeQueue:
         def is_lost(queue_offset: int, entry: Entry) -> bool:
             if is_beyond(entry) or is_known is None:
                 return is_beyond(entry)
-            # A record that was damaged since is not known, but those after it are.
-            following = enumerate(self.entries(queue_offset, _DOUBTED_MAX), queue_offset)
+            # A damaged record is not known, but the ones after it are.
+            following = enumerate(self.entries(queue_offset, _SECTOR_ENTRIES_MAX), queue_offset)
             return not any(is_known(at, entry) for at, entry in following if not is_beyond(entry))
 
         if 0 < self.max_physical_offset <= physical_offset and is_known is None:
             return
         kept = self.max_offset
         if not self._ends_before(physical_offset, is_known):
-            kept = self._first_where(is_lost, self._first, self.max_offset)
+            kept = self._first_where(is_lost, self.first_offset, self.max_offset)
         if kept * ENTRY_SIZE >= self._written_offset and is_known is None:
             self._keep_pending(kept * ENTRY_SIZE - self._written_offset)
         else:
             self._keep_pending(0)
-            self._go_back(kept * ENTRY_SIZE)
-        self._note_last()
+            self._truncate(kept * ENTRY_SIZE)
+        self._update_max_physical_offset()
 
     def _ends_before(self, physical_offset: int, is_known: Callable[[int, Entry], bool] | None) -> bool:
-        """Whether the last entry, and so every one, is of a record that ends before `physical_offset`, and is known."""
+        """Whether the record of the last entry, and so of all, ends at or before `physical_offset` and is known."""
         if not 0 < self.max_physical_offset <= physical_offset:
-            # It may be a filler, or there may be none.
+            # max_physical_offset is 0 if the last entry is a filler or there is none.
             return False
         last = self.max_offset - 1
         entry = self.entry(last)
         return entry is not None and entry.is_valid and (is_known is None or is_known(last, entry))
 
     def delete_before(self, physical_offset: int) -> None:
-        """Removes files whose records are all gone from the log, and moves the first offset to one that is not.
+        """Advance `min_offset` to the first record in the log, which now begins at `physical_offset`, and remove files.
 
-        May block.
+        Only files whose records have all expired are removed. Blocks.
         """
         self._find_min(physical_offset)
         self._segments.delete_before(min(self.min_offset * ENTRY_SIZE, self._written_offset))
 
     def expire(self, physical_offset: int) -> None:
-        """Moves the first offset to one whose record is still in the log, which now begins at `physical_offset`."""
+        """Advance `min_offset` to the first record in the log, which now begins at `physical_offset`."""
         if self.min_offset < self.max_offset:
             first = self.entry(self.min_offset)
-            # Of most queues nothing has gone.
+            # In most queues nothing has expired.
             if first is None or first.is_filler or first.physical_offset < physical_offset:
                 self._find_min(physical_offset)
 
     def _find_min(self, physical_offset: int) -> None:
-        first = self._first
+        first = self.first_offset
         entry = self.entry(first) if physical_offset else None
         if not physical_offset or (
             entry is not None and not entry.is_filler and entry.physical_offset >= physical_offset
         ):
-            # Of most queues nothing has gone.
+            # In most queues nothing has expired.
             self.min_offset = first
             return
         self.min_offset = self._first_where(
-            lambda _, entry: entry.physical_offset >= physical_offset, self._first, self.max_offset
+            lambda _, entry: entry.physical_offset >= physical_offset, self.first_offset, self.max_offset
+        )
+
+    def first_after(self, physical_offset: int) -> int:
+        """Return the first queue offset whose record begins at or after `physical_offset`; `max_offset` if none."""
+        return self._first_where(
+            lambda _, entry: entry.physical_offset >= physical_offset, self.min_offset, self.max_offset
         )
 
     def detach(self) -> Removal | None:
-        """Forgets the first file if all its entries have expired; to be settled once it is removed."""
+        """Drop the first file if all its entries have expired; see `Segments.detach`."""
+        self._backlog.version += 1
         return self._segments.detach(min(self.min_offset * ENTRY_SIZE, self._written_offset))
 
-    def settle(self, removal: Removal) -> None:
-        self._segments.settle(removal)
+    def finish_removal(self, removal: Removal) -> None:
+        self._segments.finish_removal(removal)
 
     def has_expired(self, physical_offset: int) -> bool:
-        """Whether there were entries, and the records of all of them lay before `physical_offset`."""
+        """Whether the queue has entries, and the records of all of them end at or before `physical_offset`."""
         return 0 < self.max_physical_offset <= physical_offset
 
     def last_unsynced(self) -> int | None:
-        """Returns where the record of the last entry lies if a power cut could take the entry; None if not."""
+        """Return the physical offset of the last entry if it is not durable yet; None if all are."""
         if self.is_durable:
             return None
         return next((entry.physical_offset for entry in self.entries(self.max_offset - 1, 1)), 0)
 
     def forget(self) -> None:
-        """Closes the files, which belong to the queue no longer."""
+        """Close the files, which no longer belong to the queue."""
         self._segments.forget()
 
     def _first_where(self, holds: Callable[[int, Entry], bool], low: int, high: int) -> int:
-        """Returns the first offset from `low` up to `high` at which `holds`, as it then does for all that follow.
+        """Binary search: return the first queue offset in [low, high) at which `holds` is true; `high` if none.
 
-        Of a filler the same is true as of the entry that follows it.
+        `holds` must be monotonic. A filler counts as the entry that follows it.
         """
         while low < high:
             middle = (low + high) // 2
@@ -383,45 +442,48 @@ class ConsumeQueue:
         return low
 
     def _is_plausible(self, queue_offset: int, physical_offset: int) -> bool:
-        """Whether a record may have another offset than the next.
+        """Whether a record may have a queue offset other than the next one.
 
-        Nothing guards the head of a record. Before it as many others must have found room as it says there were;
-        and back goes only a topic that was deleted and made again.
+        The head of a record has no checksum, so its queue offset may be damaged. A gap is believed only if the missing
+        records had room in the log, and a smaller offset only if it is 0: the topic was deleted and created again.
         """
         missing = queue_offset - self.max_offset
         if missing < 0:
             return queue_offset == 0
         return missing * _RECORD_SIZE_MIN <= physical_offset - self.max_physical_offset
 
-    def _go_to(self, queue_offset: int) -> None:
-        """Makes `queue_offset` the next: entries after it are forgotten, those before it that are missing filled."""
-        self.forget_ahead()
+    def _seek(self, queue_offset: int) -> None:
+        """Make `queue_offset` the next one: drop entries after it, write fillers for missing ones before it."""
+        self.drop_read_ahead()
         self.flush()
         end, start = self._written_offset, queue_offset * ENTRY_SIZE
         if start < end:
-            self._go_back(start)
+            self._truncate(start)
             return
-        if self.max_offset == self._first:
-            # A queue without entries begins in the file in which it goes on.
+        self._backlog.gaps.setdefault(self, self.max_physical_offset)
+        if self.max_offset == self.first_offset:
+            # An empty queue begins in the file that holds `queue_offset`.
             end = self._segments.start_of(start)
             if end != self._segments.first_offset:
                 self._segments.cut(0)
             self.min_offset = queue_offset
-        self._write(end, _FILLER * ((start - end) // ENTRY_SIZE))
+        self._write(end, FILLER * ((start - end) // ENTRY_SIZE))
         self._written_offset = start
 
-    def _go_back(self, offset: int) -> None:
-        """Leaves zeros after `offset`, so that nobody takes the old entries for new ones."""
-        self.forget_ahead()
+    def _truncate(self, offset: int) -> None:
+        """Zero everything after `offset`, so that old entries are not taken for new ones."""
+        self.drop_read_ahead()
         self._backlog.unsynced[self] = None
         self._segments.cut(offset)
         self._written_offset = offset
-        # Of a file that was cut nothing is known to be durable.
+        # The truncated file must be synced as a whole.
         self._synced_offset = min(self._synced_offset, self._segments.start_of(offset) - ENTRY_SIZE)
         self.min_offset = min(self.min_offset, offset // ENTRY_SIZE)
+        self.trusted_offset = min(self.trusted_offset, offset // ENTRY_SIZE)
+        self._checked = (0, 0)
 
     def _keep_pending(self, size: int) -> None:
-        """Forgets the entries in memory but for the first `size` bytes of them."""
+        """Drop the pending entries except the first `size` bytes."""
         self._backlog.entries -= (len(self._pending) - size) // ENTRY_SIZE
         del self._pending[size:]
         if not size:
@@ -439,7 +501,7 @@ class ConsumeQueue:
             self._segments.write(at, piece)
             start += len(piece)
 
-    def _note_last(self) -> None:
+    def _update_max_physical_offset(self) -> None:
         last = self.entry(self.max_offset - 1) if self.max_offset > self.min_offset else None
         is_real = last is not None and not last.is_filler
         self.max_physical_offset = last.physical_offset + last.size if is_real and last is not None else 0

@@ -1,8 +1,8 @@
-"""What a consume queue has no room for: a tags code, a time and a bit map for each message (enableConsumeQueueExt).
+"""Extra data of queue entries: tags code, store time and filter bit map (ConsumeQueueExt, enableConsumeQueueExt).
 
-int16  size of the unit        an entry of the queue has the unit's address for its tags code:
-int64  tags code               the offset of the unit, below the smallest number that a tags code can be
-int64  store time              a size of -1 sends readers on to the next file
+int16  size of the unit        the tags code of the queue entry is the unit's address:
+int64  tags code               its offset plus Long.MIN_VALUE, which is below any tags code
+int64  store time              a size of -1 means: continue in the next file
 int16  size of the bit map
 bytes  bit map
 """
@@ -17,15 +17,15 @@ from kerolox.store.queue.consume_queue import Backlog, ConsumeQueue, Entry
 
 _UNIT = struct.Struct(">hqqh")
 _END = struct.pack(">h", -1)
-# So much stays free at the end of a file.
+# Bytes kept free at the end of a file for the end marker.
 _END_SIZE = 4
 UNIT_SIZE_MAX = 2**15 - 1
 
 _ADDRESS_BASE = -(2**63)
-# Whatever is greater is a tags code, or a time at which a message is due.
+# Greater numbers are tags codes, or delivery times of delayed messages.
 ADDRESS_MAX = -(2**31) - 1
 
-# Units are read many at a time, since neighbours are asked for one after the other.
+# Bytes read together, because adjacent units are read one after the other.
 _CHUNK_SIZE = 16 * 1024
 _STEP = 10_000
 
@@ -41,20 +41,20 @@ class ExtUnit(NamedTuple):
 
 
 def is_address(tags_code: int) -> bool:
-    """Whether the tags code of an entry says where its unit lies."""
+    """Whether the tags code of an entry is the address of its unit."""
     return tags_code <= ADDRESS_MAX
 
 
 class QueueExt:
-    """Units are kept in memory and written behind, since they can be made again from the log."""
+    """The units of one queue. New ones stay in memory and are written later: they can be rebuilt from the log."""
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._pending = bytearray()
-        # Up to here units are in the files, from here on in memory.
+        # Units before this offset are in the files, the others in `_pending`.
         self._written_offset = 0
         self._synced_offset = 0
-        # Units that were read last, and where they begin.
+        # The chunk read last and its offset.
         self._chunk, self._chunk_offset = b"", 0
 
     @property
@@ -66,13 +66,13 @@ class QueueExt:
         return not self._pending and self._synced_offset == self._written_offset
 
     def load(self) -> None:
-        """Finds the files. Where their last unit ends only the queue can tell, which cuts when it knows it itself."""
+        """Find the files. Only the queue knows the last unit; it calls `cut_after` when it knows its own last entry."""
         self._segments.load()
         self._written_offset = self._segments.end_offset
         self._synced_offset = 0
 
     def put(self, unit: ExtUnit) -> int | None:
-        """Returns the address of the unit, or None if it is too large to be kept."""
+        """Append a unit and return its address, or None if it is too large."""
         data = unit.encode() if len(unit.bit_map) <= UNIT_SIZE_MAX - _UNIT.size else b""
         room = self._segments.room_after(self.end_offset)
         if not data or len(data) + _END_SIZE > self._segments.segment_size:
@@ -84,7 +84,7 @@ class QueueExt:
         return offset + _ADDRESS_BASE
 
     def unit(self, address: int) -> ExtUnit | None:
-        """Returns the unit at an address, or None if there is none."""
+        """Return the unit at an address, or None if there is none."""
         offset = address - _ADDRESS_BASE
         if not is_address(address) or offset >= self.end_offset:
             return None
@@ -94,17 +94,17 @@ class QueueExt:
             self._chunk, self._chunk_offset = self._read(offset, _CHUNK_SIZE), offset
             unit = _decode(self._chunk, 0)
         if unit is None:
-            # A large one.
+            # The unit is larger than a chunk.
             self._chunk = self._read(offset, UNIT_SIZE_MAX)
             unit = _decode(self._chunk, 0)
         return unit
 
-    def let_go(self) -> None:
-        """Forgets what was read ahead."""
+    def drop_cache(self) -> None:
+        """Drop the chunk read last."""
         self._chunk = b""
 
     def flush(self) -> None:
-        """Writes what is pending to the files; nothing is durable yet. OSError leaves it pending."""
+        """Write the pending units to the files, without a sync; on OSError they stay pending."""
         data, offset = bytes(self._pending), self._written_offset
         for at, piece in _by_file(self._segments, offset, data):
             if at >= self._segments.end_offset:
@@ -113,25 +113,25 @@ class QueueExt:
         self._written_offset += len(data)
         self._pending.clear()
 
-    def hold(self) -> Sync:
-        """Returns what makes it survive a power cut, in a thread."""
-        sync = self._segments.hold(min(self._synced_offset, self._written_offset - 1), self._written_offset)
+    def prepare_sync(self) -> Sync:
+        """Return a Sync of the flushed units that can run in a thread; pass it to `release` afterwards."""
+        sync = self._segments.prepare_sync(min(self._synced_offset, self._written_offset - 1), self._written_offset)
         self._synced_offset = self._written_offset
         return sync
 
     def release(self, sync: Sync) -> None:
         self._segments.release(sync)
         if not sync.is_done:
-            self.doubt()
+            self.mark_unsynced()
 
-    def doubt(self) -> None:
-        """Takes nothing for durable any more."""
+    def mark_unsynced(self) -> None:
+        """Treat all units as not durable, after a failed sync."""
         self._synced_offset = 0
 
     def cut_after(self, address: int | None) -> None:
-        """Forgets the units after that at an address; all of them if there is none.
+        """Remove the units after the one at `address`; all units if it is None.
 
-        If that unit is not there the next goes to another file, so that no address is given twice.
+        If that unit does not exist, the next one goes to the next file, so that no address is used twice.
         """
         unit = None if address is None else self.unit(address)
         end = 0 if address is None else address - _ADDRESS_BASE
@@ -141,18 +141,25 @@ class QueueExt:
             end = self._segments.start_of(end) + self._segments.segment_size
         elif self._segments.end_offset:
             end = self._segments.first_offset
-        self._go_to(end)
+        self._truncate(end)
+
+    def reset(self) -> None:
+        """Remove all units and files."""
+        self._chunk = b""
+        self._pending.clear()
+        self._segments.discard()
+        self._written_offset = self._synced_offset = 0
 
     def delete_before(self, address: int) -> None:
-        """Removes the files whose units all lie before an address."""
+        """Remove the files whose units are all before an address."""
         if is_address(address):
             self._segments.delete_before(min(address - _ADDRESS_BASE, self._written_offset))
 
     def forget(self) -> None:
-        """Closes the files, which belong to the queue no longer."""
+        """Close the files, which no longer belong to the queue."""
         self._segments.forget()
 
-    def _go_to(self, offset: int) -> None:
+    def _truncate(self, offset: int) -> None:
         self._chunk = b""
         if self._written_offset <= offset <= self.end_offset:
             del self._pending[offset - self._written_offset :]
@@ -161,10 +168,10 @@ class QueueExt:
         if offset < self._segments.end_offset:
             self._segments.cut(offset)
         elif offset > self._segments.end_offset:
-            # What comes next cannot follow the files that are there.
+            # The next unit is not adjacent to the existing files.
             self._segments.cut(0)
         self._written_offset = offset
-        # Of a file that was cut nothing is known to be durable.
+        # The truncated file must be synced as a whole.
         self._synced_offset = min(self._synced_offset, max(self._segments.start_of(offset) - 1, 0))
 
     def _read(self, offset: int, size: int) -> bytes:
@@ -175,7 +182,7 @@ class QueueExt:
 
 
 class ExtendedQueue(ConsumeQueue):
-    """A consume queue whose entries have units. They are written before the entries that speak of them."""
+    """A consume queue whose entries have units. Units are written before the entries that refer to them."""
 
     __slots__ = ("_disk", "ext")
 
@@ -190,11 +197,11 @@ class ExtendedQueue(ConsumeQueue):
 
     def load(self) -> None:
         super().load()
-        # After a crash the last entries may speak of units that are lost; so nothing is cut before they are.
+        # Nothing is cut here: after a crash the last entries may refer to lost units, and they are cut first.
         self.ext.load()
 
     def append_extended(self, queue_offset: int, physical_offset: int, size: int, unit: ExtUnit) -> bool:
-        """Enters a record with its unit; False as `append` says."""
+        """Add the entry and the unit of a record; False as in `append`."""
         if physical_offset + size <= self.max_physical_offset:
             return False
         address = self.ext.put(unit)
@@ -204,10 +211,10 @@ class ExtendedQueue(ConsumeQueue):
         self.ext.flush()
         super().flush()
 
-    def hold(self) -> Sync:
-        units = self.ext.hold()
+    def prepare_sync(self) -> Sync:
+        units = self.ext.prepare_sync()
         try:
-            entries = super().hold()
+            entries = super().prepare_sync()
         except OSError:
             self.ext.release(units)
             raise
@@ -216,7 +223,7 @@ class ExtendedQueue(ConsumeQueue):
     def release(self, sync: Sync) -> None:
         super().release(sync)
         if not sync.is_done:
-            self.ext.doubt()
+            self.ext.mark_unsynced()
 
     def cut(self, physical_offset: int, is_known: Callable[[int, Entry], bool] | None = None) -> None:
         super().cut(physical_offset, is_known)
@@ -224,12 +231,16 @@ class ExtendedQueue(ConsumeQueue):
         if not self.is_durable:
             self._backlog.unsynced[self] = None
 
+    def reset(self) -> None:
+        super().reset()
+        self.ext.reset()
+
     def delete_before(self, physical_offset: int) -> None:
         super().delete_before(physical_offset)
         self.delete_units()
 
     def delete_units(self) -> None:
-        """Removes files of units that no entry speaks of any more. May block."""
+        """Remove files of units that no entry refers to any more. Blocks."""
         first = self.entry(self.min_offset)
         if first is not None:
             self.ext.delete_before(first.tags_code)
@@ -239,9 +250,9 @@ class ExtendedQueue(ConsumeQueue):
         self.ext.forget()
 
     def _cut_ext(self) -> None:
-        """Ends the units with that of the last entry that has one."""
-        first, end = self._first, self.max_offset
-        # Without units there may still be entries that speak of some; the last of them shows it.
+        """Remove the units after that of the last entry that has one."""
+        first, end = self.first_offset, self.max_offset
+        # Without any unit in the files it is enough to look at the last entry.
         step = _STEP if self.ext.end_offset else 1
         while end > first:
             start = max(first, end - step)
@@ -256,7 +267,7 @@ class ExtendedQueue(ConsumeQueue):
 
 
 def valid_tags_code(queue: ConsumeQueue, tags_code: int) -> tuple[int | None, ExtUnit | None]:
-    """Returns the tags code of an entry and its unit, if it has one; no tags code if its unit cannot be read."""
+    """Return the tags code of an entry and its unit, None if it has none; both None if its unit cannot be read."""
     if not is_address(tags_code):
         return tags_code, None
     unit = queue.ext.unit(tags_code) if isinstance(queue, ExtendedQueue) else None
@@ -267,7 +278,7 @@ def _decode(data: bytes, at: int) -> ExtUnit | None:
     if at + _UNIT.size > len(data):
         return None
     size, tags_code, store_timestamp, bits_size = _UNIT.unpack_from(data, at)
-    # As Java reads it: a size of its own is said for the bit map, which may be 0 or less if there is none.
+    # As in Java, the size of the bit map may be 0 or negative if there is none.
     end = at + _UNIT.size + max(bits_size, 0)
     if size != _UNIT.size + max(bits_size, 0) or end > len(data):
         return None
@@ -275,7 +286,7 @@ def _decode(data: bytes, at: int) -> ExtUnit | None:
 
 
 def _by_file(segments: Segments, offset: int, data: bytes) -> list[tuple[int, bytes]]:
-    """Cuts bytes where the files end."""
+    """Split bytes at the ends of files; return pairs of offset and piece."""
     pieces, start = [], 0
     while start < len(data):
         piece = data[start : start + segments.room_after(offset + start)]

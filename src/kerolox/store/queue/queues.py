@@ -1,4 +1,4 @@
-"""All consume queues, by topic and number."""
+"""All consume queues by topic and queue id (ConsumeQueueStore)."""
 
 import contextlib
 import logging
@@ -6,24 +6,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kerolox.runtime.files import Disk
-from kerolox.store.errors import NotStorable
+from kerolox.store.errors import NotStorable, StoreDamaged
 from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.queue.consume_queue import ENTRY_SIZE, Backlog, ConsumeQueue
 from kerolox.store.queue.queue_ext import ExtendedQueue, QueueExt
+from kerolox.store.queue.queue_types import batch_topics
 
 log = logging.getLogger(__name__)
 
 TOPIC_LENGTH_MAX = 255
+# The entries of such a topic's queues point to records of other topics (light message queues, LMQ).
+LIGHT_PREFIX = "%LMQ%"
 
-# What is in the name of a directory that was a queue's.
+# Part of the name of a deleted queue's directory.
 _DELETED_MARK = ".deleted-"
-_BATCH_DIRECTORY = "batchconsumequeue"
-# So many topics are named in one line.
-_NAMES_SHOWN = 10
+# Topics named in one log line.
+_TOPICS_LOGGED_MAX = 10
 
 
 class Queues:
-    """Made on demand, each in a directory of its own: `<topic>/<queue id>`."""
+    """Creates queues on demand, each in its own directory `<topic>/<queue id>`."""
 
     def __init__(
         self,
@@ -35,7 +37,7 @@ class Queues:
         ext_segment_size: int = 48 * 1024 * 1024,
     ) -> None:
         assert segment_size % ENTRY_SIZE == 0
-        # Where the queues' units lie, if they have any.
+        # Directory of the queue-ext units; None if queues have none.
         self._ext_directory = ext_directory
         self._ext_segment_size = ext_segment_size
         self.files = files
@@ -43,10 +45,12 @@ class Queues:
         self._segment_size = segment_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.backlog = Backlog()
+        # Queues with unusable files → reason; they must be rebuilt from the log.
+        self.damaged: dict[tuple[str, int], str] = {}
 
     @property
     def is_extended(self) -> bool:
-        """Whether queues have units besides their entries."""
+        """Whether queue entries have queue-ext units."""
         return self._ext_directory is not None
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -56,20 +60,26 @@ class Queues:
         return len(self._queues)
 
     def load(self) -> None:
-        """Opens the queues that are there, and removes what is left of those that are not."""
+        """Open the existing queues and remove leftovers of deleted ones."""
         disk = self.files.disk
         for topic in disk.names(self._directory):
             left = []
             for number in disk.names(self._directory / topic):
                 if number.isdigit():
-                    queue = self._queues[topic, int(number)] = self._new(topic, int(number))
-                    queue.load()
+                    self._load(topic, int(number))
                 elif _DELETED_MARK in number:
                     left.append(self._directory / topic / number)
-            # What cannot be removed now is nobody's, and can stay.
+            # Leftovers that cannot be removed now do no harm; the next start tries again.
             with contextlib.suppress(OSError):
                 self.sweep(left)
         self._sweep_units()
+
+    def _load(self, topic: str, queue_id: int) -> None:
+        queue = self._queues[topic, queue_id] = self._new(topic, queue_id)
+        try:
+            queue.load()
+        except StoreDamaged as error:
+            self.damaged[topic, queue_id] = str(error)
 
     def items(self) -> Iterator[tuple[tuple[str, int], ConsumeQueue]]:
         yield from self._queues.items()
@@ -78,17 +88,18 @@ class Queues:
         return self._queues.get((topic, queue_id))
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Returns the queue, making it if there is none; NotStorable if its name could not be a directory's."""
+        """Return the queue, creating it if necessary; NotStorable if the topic cannot be a directory name."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             check_name(topic, queue_id)
             queue = self._queues[topic, queue_id] = self._new(topic, queue_id)
+            self.backlog.version += 1
         return queue
 
     def detach(self, topic: str, queue_id: int, end_offset: int) -> Path | None:
-        """Forgets a queue; its directory gets a name that no start takes for a queue's, and which is returned.
+        """Drop a queue and rename its directory so that `load` ignores it; return the new path for `sweep`.
 
-        None if it had no directory. OSError, and the queue is still there, if it cannot be renamed.
+        None if the queue had no directory. OSError, and the queue is kept, if the directory cannot be renamed.
         """
         directory = self._directory / topic / str(queue_id)
         renamed: Path | None = directory.with_name(f"{queue_id}{_DELETED_MARK}{end_offset}")
@@ -99,17 +110,18 @@ class Queues:
             renamed = None
         if self._ext_directory is not None:
             units = self._ext_directory / topic
-            # Without a queue they are nobody's, and go with the next start if not now.
+            # Units without a queue are removed at the next start, if not now.
             with contextlib.suppress(OSError):
                 self.files.disk.rename(units / directory.name, units / f"{queue_id}{_DELETED_MARK}{end_offset}")
         queue = self._queues.pop((topic, queue_id), None)
         if queue is not None:
             queue.forget()
             self.backlog.forget(queue)
+            self.backlog.version += 1
         return renamed
 
     def sweep(self, directories: Sequence[Path]) -> None:
-        """Removes the directories of queues that were detached, and those of topics with no other. May block."""
+        """Remove the directories of detached queues, and those of topics without other queues. Blocks."""
         self._remove_all(directories)
         if self._ext_directory is not None:
             units = [self._ext_directory / directory.parent.name / directory.name for directory in directories]
@@ -119,7 +131,7 @@ class Queues:
         return directory.name in self.files.disk.names(directory.parent)
 
     def _sweep_units(self) -> None:
-        """Removes units of queues that are not there: a stop came before they could go, or the queues were removed."""
+        """Remove units whose queue does not exist, left behind by a stop in `sweep` or a manual deletion."""
         disk = self.files.disk
         if self._ext_directory is None:
             return
@@ -133,7 +145,7 @@ class Queues:
         disk = self.files.disk
         topics = sorted({directory.parent for directory in directories})
         for topic in topics:
-            # Else a power cut could bring a part of a queue back.
+            # Without this a power cut could undo the rename and bring back part of a queue.
             disk.sync(topic)
         for directory in directories:
             for name in disk.names(directory):
@@ -148,7 +160,7 @@ class Queues:
             disk.sync(parent)
 
     def flush(self) -> None:
-        """Writes what is pending in all queues; OSError if some of it stays pending."""
+        """Write the pending entries of all queues; OSError if some stay pending."""
         failures = []
         for queue in list(self.backlog.unwritten):
             try:
@@ -159,41 +171,34 @@ class Queues:
             raise failures[0]
 
     def write_back(self) -> None:
-        """Has the disk write what it has in memory, so that syncing many queues afterwards costs little. May block."""
+        """Start the writeback of dirty pages, so that syncing many queues afterwards is cheap. May block."""
         with contextlib.suppress(OSError):
             self.files.disk.write_back(self._directory)
 
     def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
-        place = topic, str(queue_id)
-        segments = Segments(self.files, self._directory.joinpath(*place), self._segment_size, is_sparse=True)
+        path = Path(topic, str(queue_id))
+        segments = Segments(self.files, self._directory / path, self._segment_size, is_sparse=True)
         if self._ext_directory is None:
             return ConsumeQueue(segments, self.backlog)
-        units = Segments(self.files, self._ext_directory.joinpath(*place), self._ext_segment_size, is_sparse=True)
+        units = Segments(self.files, self._ext_directory / path, self._ext_segment_size, is_sparse=True)
         return ExtendedQueue(segments, QueueExt(units), self.files.disk, self.backlog)
 
 
-def batch_topics(disk: Disk, root: Path) -> list[str]:
-    """Returns the topics whose queues are of another kind: their records are batches, and nothing here reads them.
-
-    Java 5.x has them for topics with `queue.type=BatchCQ`, and in a directory of their own.
-    """
-    return sorted(disk.names(root / _BATCH_DIRECTORY))
-
-
 def warn_of_batches(disk: Disk, root: Path) -> None:
-    """Says, when a store is opened, that it has topics whose messages cannot be had."""
+    """Log a warning if the store has BatchCQ topics, which cannot be consumed here."""
     topics = batch_topics(disk, root)
     if topics:
-        shown = ", ".join(topics[:_NAMES_SHOWN]) + (", ..." if len(topics) > _NAMES_SHOWN else "")
+        listed = ", ".join(topics[:_TOPICS_LOGGED_MAX]) + (", ..." if len(topics) > _TOPICS_LOGGED_MAX else "")
         log.warning(
-            "%d topics have batches in one record (queue.type=BatchCQ), which nobody can consume here: %s; "
-            "consume them where they were written",
-            *(len(topics), shown),
+            "%d topics have queue.type=BatchCQ, which is not supported and cannot be consumed here: %s; "
+            "consume them with the broker that wrote them",
+            len(topics),
+            listed,
         )
 
 
 def check_name(topic: str, queue_id: int) -> None:
-    """NotStorable if a topic cannot be the name of a directory, and of no other than its own."""
+    """Raise NotStorable if the topic cannot be a directory name, or could address another directory."""
     is_safe = 0 < len(topic.encode()) <= TOPIC_LENGTH_MAX and not set(topic) & {"/", "\\", "\0"}
     if not is_safe or topic in (".", "..") or queue_id < 0:
-        raise NotStorable(f"no queue can be made for topic {topic!r} and queue {queue_id}")
+        raise NotStorable(f"topic {topic!r} and queue id {queue_id} cannot be the name of a queue directory")

@@ -1,1 +1,1 @@
-"""Messages that are delivered later: RocketMQ 5.x's timer wheel, its log, and what turns them."""
+"""Timer messages: the timer wheel of RocketMQ 5.x, its log, and their delivery."""

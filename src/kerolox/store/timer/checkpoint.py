@@ -1,32 +1,38 @@
-"""The timer's checkpoint: how far messages have been entered and delivered, durably.
+"""The timer's checkpoint: durable progress of enqueueing and delivery (TimerCheckpoint).
 
-int64  everything due before it was delivered      int64  state version of these data
-int64  the timer log is durable up to here         int64  when they changed
-int64  the next queue offset to be entered         int64  how often they did
-int64  the same, as the master has it              and, after eight bytes, what Java neither reads nor changes:
+int64  everything due before it was delivered      int64  state version of the data
+int64  durable end of the timer log                int64  timestamp of the version
+int64  next queue offset to enqueue                int64  counter of the version
+int64  the same, of the master                     8 bytes unused
 
-int64  where in the commit log deliveries begin that the first two fields do not tell of
-int64  the first field again, and                  int64  the third: if they differ, Java was here since
-int64  the version of the counts that were true then
-int64  the precision of the wheel
+Our own fields, which Java neither reads nor changes:
 
-Nothing follows up to 4096 bytes.
+int64  physical offset of deliveries after the first field
+int64  the first field again, and                  int64  the third: if they differ, Java has written since
+int64  version of the counts at that time
+int64  precision of the wheel
+uint32 CRC-32 of all of the above
+
+The rest of the 4096 bytes is zero.
 """
 
 import struct
 from pathlib import Path
 
+from zlib_ng import zlib_ng
+
 from kerolox.runtime.files import TEMPORARY_SUFFIX, Disk
-from kerolox.store.log.syncing import sync_directory
+from kerolox.store.log.fsync import sync_directory
 
 FILE_SIZE = 4096
 
 _FIELDS = struct.Struct(">qqqqqqq")
 _OURS = struct.Struct(">8xqqqqq")
+_CRC = struct.Struct(">I")
 
 
 class TimerCheckpoint:
-    """Its members are changed as things become durable, and reach the disk with `flush`."""
+    """The fields change as things become durable, and reach the disk with `flush`."""
 
     def __init__(self, disk: Disk, path: Path, precision: int = 1000) -> None:
         self._disk = disk
@@ -39,16 +45,22 @@ class TimerCheckpoint:
         self.state_version = 0
         self.timestamp = 0
         self.counter = 0
-        # Deliveries that a crash would have done again lie from here on; None if it is not known.
+        # Physical offset from which deliveries may be ahead of `read_time`; None if unknown.
         self.delivered_from: int | None = None
-        # The version of the counts that agree with the other members; None if it is not known.
+        # Version of the counts that match the other fields; None if unknown.
         self.counts_version: int | None = None
-        # The precision of the wheel when it was last written, if that is known; else what it is to be.
+        # Precision with which the wheel was last written, if known; otherwise the configured one.
         self.wheel_precision = precision
+        # Whether the file exists, and whether its checksum is ours: otherwise Java wrote it, or it is damaged.
+        self.exists = self.is_checksum_valid = False
 
     def load(self) -> None:
-        """Reads the file. What is not there counts as 0."""
-        content = self._disk.read(self._path) or b""
+        """Reads the file. Missing fields count as 0."""
+        found = self._disk.read(self._path)
+        content = found or b""
+        signed = content[: _FIELDS.size + _OURS.size]
+        crc = content[len(signed) : len(signed) + _CRC.size]
+        self.exists, self.is_checksum_valid = found is not None, crc == _CRC.pack(zlib_ng.crc32(signed))
         (
             self.read_time,
             self.log_position,
@@ -64,7 +76,13 @@ class TimerCheckpoint:
             self.delivered_from, self.counts_version = delivered_from, counts_version
             self.wheel_precision = wheel_precision
 
-    def move(
+    def reset_progress(self, log_offset: int) -> None:
+        """Resets all progress: messages are enqueued again, and deliveries are looked for from `log_offset` on."""
+        self.read_time = self.log_position = self.queue_offset = 0
+        self.delivered_from, self.counts_version = log_offset, None
+        self.wheel_precision = self._precision
+
+    def set_progress(
         self,
         *,
         read_time: int,
@@ -74,7 +92,7 @@ class TimerCheckpoint:
         counts_version: int,
         now: int,
     ) -> None:
-        """Notes what is durable now; it is written with the next `flush`."""
+        """Sets what is durable now; written by the next `flush`."""
         if (read_time, queue_offset) != (self.read_time, self.queue_offset):
             self.timestamp, self.counter = now, self.counter + 1
         self.read_time, self.log_position = read_time, log_position
@@ -82,21 +100,22 @@ class TimerCheckpoint:
         self.delivered_from, self.counts_version = delivered_from, counts_version
 
     def flush(self) -> None:
-        """Makes the members durable, all or none of them. May run in a thread.
+        """Makes all fields durable, atomically. May run in a thread.
 
-        OSError if the file is as it was, and SyncFailed if it is not known what a power cut would leave of it.
+        On OSError the file is unchanged; on SyncFailed it is unknown what a power cut would leave.
         """
         numbers = self.delivered_from or 0, self.read_time, self.queue_offset, self.counts_version or 0
         ours = _OURS.pack(*numbers, self._precision)
-        # The members rely on each other: a file that is half old and half new would lose messages.
+        # The fields depend on each other: a half-written file would lose messages.
         temporary = self._path.with_name(self._path.name + TEMPORARY_SUFFIX)
-        self._disk.write(temporary, (self.encode() + ours).ljust(FILE_SIZE, b"\0"))
+        signed = self.encode() + ours
+        self._disk.write(temporary, (signed + _CRC.pack(zlib_ng.crc32(signed))).ljust(FILE_SIZE, b"\0"))
         sync_directory(self._disk, temporary)
         self._disk.rename(temporary, self._path)
         sync_directory(self._disk, self._path.parent)
 
     def encode(self) -> bytes:
-        """Returns the 56 bytes that a slave asks its master for."""
+        """Returns the 56 bytes that a slave requests from its master."""
         return _FIELDS.pack(
             self.read_time,
             self.log_position,

@@ -1,41 +1,40 @@
-"""Sends messages that are to be delivered later to the timer's own topic."""
+"""Diverts messages with a delivery time to the timer topic (HookUtils.transformTimerMessage)."""
 
 from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
 
-from kerolox.message import names, sysflag
+from kerolox.message import property_names, sysflag
 from kerolox.message.message import Message
 from kerolox.message.properties import find, join, mark, remove
-from kerolox.store.configuration import StoreConfig
-from kerolox.store.delay.delays import HALF_TOPIC
+from kerolox.store.config import StoreConfig
+from kerolox.store.delay.delay_levels import HALF_TOPIC
 from kerolox.store.errors import TimerIllegal, TimerRefused
 
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 
 _PRECISIONS = (1000, 500, 200, 100)
-# All names that matter here begin so, and few other messages have it in their properties.
+# Common prefix of the names of all relevant properties; rare in other messages.
 ANY_TIMER: Final = b"TIMER_DEL"
-_DELAY_SEC = mark(names.TIMER_DELAY_SEC)
-_DELAY_MS = mark(names.TIMER_DELAY_MS)
-_DELIVER_MS = mark(names.TIMER_DELIVER_MS)
-_OUT_MS = mark(names.TIMER_OUT_MS)
-_RECALLED = mark(names.TIMER_DEL_UNIQKEY)
-_DELAY = mark(names.DELAY)
-_REAL_TOPIC = mark(names.REAL_TOPIC)
-_REAL_QID = mark(names.REAL_QID)
+_DELAY_SEC = mark(property_names.TIMER_DELAY_SEC)
+_DELAY_MS = mark(property_names.TIMER_DELAY_MS)
+_DELIVER_MS = mark(property_names.TIMER_DELIVER_MS)
+_OUT_MS = mark(property_names.TIMER_OUT_MS)
+_RECALLED = mark(property_names.TIMER_DEL_UNIQKEY)
+_DELAY = mark(property_names.DELAY)
+_REAL_TOPIC = mark(property_names.REAL_TOPIC)
+_REAL_QID = mark(property_names.REAL_QID)
 _LONG_MAX = 2**63 - 1
 
 
 def divert(
     message: Message, config: StoreConfig, now: int, is_congested: Callable[[int], bool] = lambda _: False
 ) -> Message:
-    """Returns what is to be stored instead of a message that is to be delivered later; any other message as it is.
+    """Returns the message to store: for the timer topic if it has a delivery time in the future, else unchanged.
 
-    One whose time has come is stored as it is. TimerIllegal if its time is no number or too far away, or if it
-    recalls another whose time has come; TimerRefused if timers are switched off, or `is_congested` says that too
-    many messages are due at that moment already.
+    TimerIllegal if its time is not a number or too far away, or if it is a recall of a message that is due already.
+    TimerRefused if timers are disabled, or `is_congested` tells that too many messages are due in that slot.
     """
     properties = message.properties
     if ANY_TIMER not in properties or not _may_be_timed(message):
@@ -48,13 +47,13 @@ def divert(
     if not any(find(properties, marked) for marked in (_DELIVER_MS, _DELAY_SEC, _DELAY_MS)):
         return message
     if not config.timer_wheel_enable:
-        raise TimerRefused("timer messages are switched off: timerWheelEnable=false")
+        raise TimerRefused("timer messages are disabled: timerWheelEnable=false")
     deliver = _deliver_time(properties, now)
     if not -_LONG_MAX <= deliver <= _LONG_MAX:
-        raise TimerIllegal(f"a delivery at {deliver} is beyond all time")
+        raise TimerIllegal(f"the delivery time {deliver} is out of range")
     if deliver <= now:
         if find(properties, _RECALLED):
-            raise TimerIllegal(f"a recall for {deliver}, and it is {now} already")
+            raise TimerIllegal(f"the recall is too late: the message is due at {deliver}, the time is {now}")
         return message
     if deliver - now > config.timer_max_delay_sec * 1000:
         raise TimerIllegal(f"a delay of {deliver - now} ms, at most {config.timer_max_delay_sec} s allowed")
@@ -68,18 +67,18 @@ def divert(
 
 
 def precision(config: StoreConfig) -> int:
-    """Returns the length of a slot in milliseconds: what is configured, or the next below it that there is."""
+    """Returns the length of a slot in milliseconds: the configured value, rounded down to a supported one."""
     return next((known for known in _PRECISIONS if config.timer_precision_ms >= known), _PRECISIONS[-1])
 
 
 def out_time(deliver: int, precision: int) -> int:
-    """Returns the slot of a delivery; a slot is due when it is over, so that nothing is delivered early."""
+    """Returns the slot of a delivery time. A slot is delivered when it is over, so that nothing is early."""
     return (deliver - 1) // precision * precision
 
 
 def _may_be_timed(message: Message) -> bool:
     kind = sysflag.transaction_type(message.sys_flag)
-    # Half messages wait for their transaction first: a time applies when they are committed.
+    # Half messages are not timed before their transaction is committed.
     if kind not in (sysflag.NOT_TRANSACTION, sysflag.COMMIT) or message.topic in (TIMER_TOPIC, HALF_TOPIC):
         return False
     return not find(message.properties, _OUT_MS)
@@ -94,7 +93,7 @@ def _deliver_time(properties: bytes, now: int) -> int:
 
 
 def _number(marked: bytes, value: bytes) -> int:
-    """Reads what Java's Long.parseLong reads, for which blanks and underscores are no part of a number."""
+    """Parses a number like Java's Long.parseLong, which accepts neither blanks nor underscores."""
     digits = value[1:] if value[:1] in (b"+", b"-") else value
     significant = digits.lstrip(b"0") or b"0"
     if not digits.isdigit() or len(significant) > 19 or int(significant) > _LONG_MAX:

@@ -1,13 +1,17 @@
-"""How many messages wait for each topic, as `config/timermetrics` keeps it."""
+"""Number of pending timer messages by topic: config/timermetrics (TimerMetrics)."""
 
+import logging
 from pathlib import Path
 
 import msgspec
 
-from kerolox.runtime import fastjson
 from kerolox.runtime.files import Disk
-from kerolox.runtime.tallies import Histograms, Tally
+from kerolox.runtime.metrics.counters import Histograms, LabelCounter
+from kerolox.runtime.text import fastjson
+from kerolox.store.errors import StoreDamaged
 from kerolox.store.tables import JsonTable
+
+log = logging.getLogger(__name__)
 
 
 class DataVersion(msgspec.Struct, rename="camel"):
@@ -22,7 +26,7 @@ class Metric(msgspec.Struct, rename="camel"):
 
 
 class TimerCounts(msgspec.Struct, rename="camel"):
-    """The whole file."""
+    """The content of the file."""
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     timing_count: dict[str, Metric] = msgspec.field(default_factory=dict)
@@ -30,31 +34,37 @@ class TimerCounts(msgspec.Struct, rename="camel"):
 
 class _Table(JsonTable[TimerCounts]):
     def encode(self, value: TimerCounts) -> bytes:
-        """Unlike its other tables, RocketMQ writes this one without blanks."""
+        """RocketMQ writes this table without whitespace, unlike its other tables."""
         return fastjson.encode(value)
 
 
-# How long messages are to wait, in seconds, as Java tells apart (DefaultStoreMetricsManager).
+# Bounds in seconds of Java's delay histogram (DefaultStoreMetricsManager).
 _WAIT_SECONDS = (60, 600, 3600, 43_200, 86_400, 259_200)
 
 
 class TimerMetrics:
-    """Counts in memory, and the file they are written to every so often. A crash may leave them a little off."""
+    """Counts in memory, saved regularly. After a crash they may be slightly off."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._table = _Table(disk, path, TimerCounts)
         self._counts = TimerCounts()
         self._is_changed = False
-        # Since the start, by topic: what was entered, or late for that; what was delivered, or went another round.
-        self.entered, self.delivered = Tally(), Tally()
+        # Since startup, by topic: messages enqueued or too late for that; messages delivered or rolled.
+        self.enqueued, self.delivered = LabelCounter(), LabelCounter()
         self.waits = Histograms(_WAIT_SECONDS)
 
-    def load(self) -> None:
-        """StoreDamaged if neither the file nor its backup can be read."""
-        self._counts = self._table.load() or TimerCounts()
+    def load(self) -> bool:
+        """Reads the file; False if neither it nor its backup is readable, so that messages must be counted again."""
+        self._counts = TimerCounts()
+        try:
+            self._counts = self._table.load() or self._counts
+        except StoreDamaged as error:
+            log.warning("timer: %s; counting pending messages again", error)
+            return False
+        return True
 
     def count(self, topic: str) -> int:
-        """Returns how many messages wait for a topic."""
+        """Returns the number of pending messages of a topic."""
         metric = self._counts.timing_count.get(topic)
         return metric.count if metric is not None else 0
 
@@ -63,8 +73,8 @@ class TimerMetrics:
         return self._counts
 
     @property
-    def waiting(self) -> int:
-        """How many messages wait, for whatever topic."""
+    def pending_count(self) -> int:
+        """Number of pending messages of all topics."""
         return sum(metric.count for metric in self._counts.timing_count.values())
 
     def add(self, topic: str, count: int, now: int) -> None:
@@ -76,21 +86,13 @@ class TimerMetrics:
         version.timestamp = now
         self._is_changed = True
 
-    def keep_only(self, topics: set[str]) -> None:
-        """Forgets topics that no longer exist; system topics stay."""
-        counts = self._counts.timing_count
-        gone = [topic for topic in counts if topic not in topics and not topic.startswith(("rmq_sys_", "%LMQ%"))]
-        for topic in gone:
-            del counts[topic]
-        self._is_changed |= bool(gone)
-
     @property
     def version(self) -> int:
-        """Changes with every count."""
+        """Increases with every change."""
         return self._counts.data_version.counter
 
-    def recounted(self, counts: dict[str, int], now: int) -> None:
-        """Takes over what was counted anew."""
+    def replace_counts(self, counts: dict[str, int], now: int) -> None:
+        """Replaces the counts by those of a recount."""
         kept = self._counts.timing_count
         for topic in kept.keys() | counts.keys():
             if self.count(topic) != counts.get(topic, 0):
@@ -99,15 +101,15 @@ class TimerMetrics:
         self._counts.data_version.timestamp = now
         self._is_changed = True
 
-    def take(self) -> bytes | None:
-        """Returns what is to be saved, in a thread; None if nothing has changed since."""
+    def take_content(self) -> bytes | None:
+        """Returns the content to save in a thread; None if nothing has changed."""
         if not self._is_changed:
             return None
         self._is_changed = False
         return self._table.encode(self._counts)
 
-    def put_back(self) -> None:
-        """Counts as changed again what could not be saved."""
+    def mark_changed(self) -> None:
+        """Marks the counts as changed again after `save` failed."""
         self._is_changed = True
 
     def save(self, content: bytes) -> None:

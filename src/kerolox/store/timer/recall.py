@@ -1,11 +1,11 @@
-"""Takes back a message that has not been delivered yet, by a mark that meets it when it is due."""
+"""Recalls a pending timer message by storing a delete marker for its slot (RecallMessageProcessor)."""
 
 from kerolox.message.errors import IdError
 from kerolox.message.hosts import Host
 from kerolox.message.ids import RecallHandle, decode_handle, encode_handle
 from kerolox.message.message import Message
 from kerolox.message.properties import find, mark, to_bytes
-from kerolox.store.configuration import StoreConfig
+from kerolox.store.config import StoreConfig
 from kerolox.store.errors import TimerIllegal
 
 _TAG = "_RECALL_TAG_"
@@ -15,12 +15,12 @@ _UNIQ_KEY = mark("UNIQ_KEY")
 
 
 def handle_of(diverted: Message, broker_name: str) -> str | None:
-    """Returns what a producer is given to recall its message by; None if it is not one that waits."""
+    """Returns the recall handle for the producer of a diverted message; None if it cannot be recalled."""
     properties = diverted.properties
     out, topic = find(properties, _OUT_MS), find(properties, _REAL_TOPIC).decode("utf-8", "replace")
     if not out or not topic or topic.startswith("%RETRY%"):
         return None
-    # One more, so that the recall is rounded to the same slot.
+    # Plus one millisecond, so that the recall is rounded to the same slot.
     unique_id = find(properties, _UNIQ_KEY).decode("utf-8", "replace")
     return encode_handle(RecallHandle(topic, broker_name, str(int(out) + 1), unique_id))
 
@@ -36,10 +36,10 @@ def recall(
     born_host: Host,
     store_host: Host,
 ) -> Message:
-    """Returns the message that recalls another; it is to be diverted and stored like any other.
+    """Returns the message that recalls another; it is diverted and stored like any other.
 
-    TimerIllegal, with Java's words, if the handle cannot be read, is for another topic or broker, or the time has
-    come; Java answers ILLEGAL_OPERATION.
+    TimerIllegal, with Java's words, if the handle is malformed, is for another topic or broker, or the message is due
+    already; Java answers ILLEGAL_OPERATION.
     """
     try:
         meant = decode_handle(handle)
@@ -68,5 +68,5 @@ def recall(
 
 
 def is_recalled(topic: str, unique_key: bytes, recalled: set[bytes]) -> bool:
-    """Whether a message is among those recalled, by its key alone or together with its topic."""
+    """Whether a message is recalled, by its unique key alone or together with its topic."""
     return bool(unique_key) and (unique_key in recalled or topic.encode() + b"+" + unique_key in recalled)

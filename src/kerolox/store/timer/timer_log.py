@@ -1,12 +1,12 @@
-"""The timer log: a unit for each message that waits, chained to the one before it that is due at the same moment.
+"""The timer log: one unit per pending message, linked to the previous unit of the same slot (TimerLog).
 
 int32  size of the unit, 52                      int64  physical offset of the message
-int64  position of the unit before, or -1        int32  its size
-int32  magic: 1, with 2 rolls, with 4 recalls    int32  hash of its real topic
-int64  when it was entered                       int64  reserved
-int32  after how many milliseconds it is due
+int64  position of the previous unit, or -1      int32  size of the message
+int32  magic: 1, +2 rolls, +4 recalls            int32  hash of its real topic
+int64  enqueue time                              int64  reserved
+int32  milliseconds from then until it is due
 
-A unit is in one file. Where none fits any more stands a blank: how many bytes are left, 0, and its magic.
+Units do not span files. A blank fills the end of a file: the bytes left, 0, and a magic.
 """
 
 import struct
@@ -42,7 +42,7 @@ class Unit(NamedTuple):
 
     @property
     def time(self) -> int:
-        """When it is due, or rolls."""
+        """The time at which it is due, or rolls."""
         return self.enqueue_time + self.delay
 
     @property
@@ -55,15 +55,15 @@ class Unit(NamedTuple):
 
 
 class TimerLog:
-    """Units are kept in memory until `flush`: on the disk they must not be before what they tell of is."""
+    """Units are kept in memory until `flush`: they must not be on disk before the messages they refer to."""
 
     def __init__(self, disk: Disk, directory: Path, file_size: int) -> None:
         self._files = OpenFiles(disk, _FILES_MAX)
-        # All that may be new with the first file is its directory.
-        self._segments = Segments(self._files, directory, file_size, is_sparse=True, new_above=1)
+        # Only the directory itself may be new with the first file.
+        self._segments = Segments(self._files, directory, file_size, is_sparse=True, parents_to_sync=1)
         self._pending = bytearray()
         self._written = 0
-        # Up to here it survives a power cut.
+        # Durable up to this position.
         self.durable = 0
 
     @property
@@ -80,17 +80,23 @@ class TimerLog:
         return len(self._pending)
 
     def load(self) -> None:
-        """Finds the files; StoreDamaged if they cannot be such a log. Its end is the caller's to find."""
+        """Finds the files; StoreDamaged if they are not a valid log. The caller finds the end of the units."""
         self._segments.load()
         self._written = self._segments.end_offset
 
     def cut(self, end: int) -> None:
-        """Goes on at `end`, the end of the last good unit; zeros follow it."""
+        """Truncates the log at `end`, the end of the last good unit."""
         self._segments.cut(end)
         self._written = self.durable = end
 
+    def reset(self) -> None:
+        """Removes all units and files."""
+        self._segments.discard()
+        self._pending.clear()
+        self._written = self.durable = 0
+
     def append(self, unit: Unit) -> int:
-        """Adds a unit, and returns its position; a blank before it if it does not fit into this file."""
+        """Appends a unit and returns its position; if it does not fit into the file, a blank comes first."""
         room = self._segments.room_after(self.end)
         if room < UNIT_SIZE + _BLANK.size:
             self._pending += _BLANK.pack(room, 0, _BLANK_MAGIC).ljust(room, b"\0")
@@ -99,7 +105,7 @@ class TimerLog:
         return position
 
     def unit(self, position: int) -> Unit | None:
-        """Returns the unit at a position; None if there is none, or what is there cannot be one."""
+        """Returns the unit at a position; None if there is no valid one."""
         return _unit(self._read(position, UNIT_SIZE), position)
 
     def _read(self, position: int, size: int) -> bytes:
@@ -109,7 +115,7 @@ class TimerLog:
         return self._segments.read(position, min(size, self._written - position))
 
     def units(self, position: int, end: int | None = None) -> Iterator[tuple[int, Unit]]:
-        """Yields units and where they lie, from `position` on, up to the first that cannot be one."""
+        """Yields units with their positions, up to the first invalid one."""
         end = self.end if end is None else end
         while position < end:
             chunk = self._read(position, min(_CHUNK_UNITS * UNIT_SIZE, end - position))
@@ -121,23 +127,24 @@ class TimerLog:
                 yield position + at, unit
                 at += UNIT_SIZE
             position += at
-            if self._is_blank(position):
+            if self.is_blank(position):
                 position += self._segments.room_after(position)
             elif at == 0:
                 return
 
-    def _is_blank(self, position: int) -> bool:
+    def is_blank(self, position: int) -> bool:
+        """Whether a blank at `position` fills the rest of its file."""
         data = self._read(position, _BLANK.size)
         return data == _BLANK.pack(self._segments.room_after(position), 0, _BLANK_MAGIC)
 
     def after(self, position: int) -> int:
-        """Returns where the file of `position` begins if no unit can begin there, else the same position."""
+        """Returns `position` if a unit can begin there, else the start of its file."""
         start = self._segments.start_of(position)
         is_unit = (position - start) % UNIT_SIZE == 0
         return max(self.first, position if is_unit else start)
 
     def flush(self, end: int) -> None:
-        """Writes what is pending before `end`; OSError leaves pending what was not."""
+        """Writes pending units up to `end`; on OSError the unwritten ones stay pending."""
         while self._written < end:
             if self._written >= self._segments.end_offset:
                 self._segments.extend(self._written)
@@ -147,8 +154,8 @@ class TimerLog:
             self._written += len(piece)
 
     def hold(self) -> Sync:
-        """Returns what makes the written survive a power cut, in a thread; to be released before the next flush."""
-        return self._segments.hold(min(self.durable, self._written - 1), self._written)
+        """Returns a sync of what was written, to run in a thread; release it before the next flush."""
+        return self._segments.prepare_sync(min(self.durable, self._written - 1), self._written)
 
     def release(self, sync: Sync) -> None:
         self._segments.release(sync)
@@ -159,7 +166,7 @@ class TimerLog:
         self._files.close()
 
     def delete_before(self, physical_offset: int) -> int:
-        """Removes the files whose last message the commit log no longer has, but never the last; returns how many."""
+        """Deletes files whose last message is gone from the commit log, but never the last file; returns how many."""
         count = 0
         for start in self._segments.starts[:-1]:
             size = self._segments.segment_size

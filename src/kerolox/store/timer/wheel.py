@@ -1,9 +1,9 @@
-"""The timer wheel: for each moment, where in the timer log the chain of what is due then begins and ends.
+"""The timer wheel: one slot per time, with the chain of its units in the timer log (TimerWheel).
 
-int64  the moment, in units of the precision       slot n is that of the moments that leave n
-int64  position of the first unit                  when divided by the number of slots;
-int64  position of the last unit                   what was never written is zero
-int32  how many messages
+int64  the time in units of the precision          slot number = time modulo number of slots;
+int64  position of the first unit                  a slot that was never written is zero
+int64  position of the last unit
+int32  number of messages
 int32  magic, unused
 """
 
@@ -19,7 +19,7 @@ from kerolox.store.errors import StoreDamaged, StoreError
 log = logging.getLogger(__name__)
 
 SLOT = struct.Struct(">qqqii")
-# Java's wheel has room for seven days behind the present and seven ahead of it.
+# Java's wheel covers seven days before and after the current time.
 SLOTS = 2 * 7 * 24 * 3600
 
 _PAGE_SLOTS = 128
@@ -30,7 +30,7 @@ _TIMES = struct.Struct(">q24x")
 
 
 class Slot(NamedTuple):
-    """What is due at one moment; positions are -1 while nothing is."""
+    """The chain of one slot; positions are -1 if it is empty."""
 
     first: int = -1
     last: int = -1
@@ -38,9 +38,9 @@ class Slot(NamedTuple):
 
 
 class Wheel:
-    """Only pages with something to come are in memory; changed ones are written behind, by `flush`.
+    """Only pages with pending slots are in memory; changed pages are written by `Changes.write`.
 
-    Moments are milliseconds and multiples of the precision.
+    Times are milliseconds and multiples of the precision.
     """
 
     def __init__(self, disk: Disk, path: Path, *, precision: int = 1000, slots: int = SLOTS) -> None:
@@ -52,35 +52,44 @@ class Wheel:
         self._file: File | None = None
         self._pages: dict[int, bytearray] = {}
         self._changed: set[int] = set()
-        # What lies before it is history, and may be overwritten.
+        # Slots before this time are finished and may be overwritten.
         self.read_time = 0
 
     @property
     def pages(self) -> int:
-        """How many pages are in memory."""
+        """Number of pages in memory."""
         return len(self._pages)
 
     @property
     def _first_unit(self) -> int:
-        # Zero stands in slots that were never written.
+        # Zero marks slots that were never written.
         return max(1, self.read_time // self.precision)
 
     def load(self, read_time: int, written_precision: int | None = None) -> None:
-        """Opens or makes the file and reads what is due at `read_time` or later; StoreDamaged if its size is wrong.
+        """Opens or creates the file and reads the slots from `read_time` on.
 
-        StoreError if it was written with another precision and something is still due; else it begins anew.
+        StoreDamaged if its size is wrong; call `reset` then. StoreError if it was written with another precision and
+        messages are pending; without pending messages it is emptied.
         """
         wanted, self.precision = self.precision, written_precision or self.precision
         self.read_time = read_time // self.precision * self.precision
         self._load()
         if wanted != self.precision:
             if self._pages:
-                raise StoreError(f"timerPrecisionMs is {wanted}, and messages wait in a wheel of {self.precision}")
+                raise StoreError(
+                    f"timerPrecisionMs is {wanted}, but messages are pending in a wheel of {self.precision}"
+                )
             self.precision = wanted
-            self.read_time = read_time // wanted * wanted
-            assert self._file is not None
-            self._file.truncate(0)
-            self._file.truncate(self._size)
+            self.reset(read_time)
+
+    def reset(self, read_time: int) -> None:
+        """Empties the wheel, gives its file the right size and sets `read_time`."""
+        assert self._file is not None
+        self._pages.clear()
+        self._changed.clear()
+        self.read_time = read_time // self.precision * self.precision
+        self._file.truncate(0)
+        self._file.truncate(self._size)
 
     def _load(self) -> None:
         self._file = file = self._disk.open(self._path, create=True)
@@ -94,9 +103,9 @@ class Wheel:
         for start in range(0, size, _CHUNK_SIZE):
             chunk = file.read(start, _CHUNK_SIZE)
             if chunk != _EMPTY_CHUNK[: len(chunk)]:
-                self._keep(start, chunk)
+                self._load_pages(start, chunk)
 
-    def _keep(self, start: int, chunk: bytes) -> None:
+    def _load_pages(self, start: int, chunk: bytes) -> None:
         first_unit = self._first_unit
         for at in range(0, len(chunk), _PAGE_SIZE):
             page = chunk[at : at + _PAGE_SIZE]
@@ -104,53 +113,54 @@ class Wheel:
                 self._pages[(start + at) // _PAGE_SIZE] = bytearray(page)
 
     def slot(self, time: int) -> Slot:
-        """Returns what is due at a moment from `read_time` on."""
-        page_number, at, unit = self._place(time)
+        """Returns the slot of a time; empty for times before `read_time`."""
+        page_number, at, unit = self._locate(time)
         page = self._pages.get(page_number)
         if page is not None:
-            said, first, last, count, _ = SLOT.unpack_from(page, at)
-            if said == unit and time >= self.read_time:
+            stored, first, last, count, _ = SLOT.unpack_from(page, at)
+            if stored == unit and time >= self.read_time:
                 return Slot(first, last, count)
         return Slot()
 
     def is_taken(self, time: int) -> bool:
-        """Whether the slot of a moment still holds what was due a whole turn of the wheel earlier, or more."""
-        page_number, at, unit = self._place(time)
+        """Whether the slot of a time still holds pending messages of another round of the wheel."""
+        page_number, at, unit = self._locate(time)
         page = self._pages.get(page_number)
         if page is None:
             return False
-        (said,) = _TIMES.unpack_from(page, at)
-        return bool(said != unit and said * self.precision >= max(self.read_time, 1))
+        (stored,) = _TIMES.unpack_from(page, at)
+        return bool(stored != unit and stored * self.precision >= max(self.read_time, 1))
 
     def put(self, time: int, slot: Slot) -> None:
-        page_number, at, unit = self._place(time)
+        page_number, at, unit = self._locate(time)
         page = self._pages.get(page_number)
         if page is None:
             size = min(_PAGE_SIZE, self._size - page_number * _PAGE_SIZE)
-            # What the file has there is history, else it would be in memory.
+            # The page in the file has only finished slots, otherwise it would be in memory.
             page = self._pages[page_number] = bytearray(size)
         SLOT.pack_into(page, at, unit, slot.first, slot.last, slot.messages, 0)
         self._changed.add(page_number)
 
-    def enter(self, time: int, position: int, weight: int) -> None:
-        """Adds the unit at `position` to the chain of a moment; `weight` is 1, or -1 for a recall."""
+    def add(self, time: int, position: int, weight: int) -> None:
+        """Adds the unit at `position` to the chain of a slot; `weight` is 1, or -1 for a recall."""
         slot = self.slot(time)
         self.put(time, Slot(position if slot.first < 0 else slot.first, position, slot.messages + weight))
 
     def clear(self, time: int) -> None:
-        """Forgets what is due at a moment."""
+        """Empties the slot of a time."""
         if self.slot(time).last >= 0:
-            page_number, at, _ = self._place(time)
+            page_number, at, _ = self._locate(time)
             SLOT.pack_into(self._pages[page_number], at, 0, 0, 0, 0, 0)
             self._changed.add(page_number)
 
     def next_due(self, end_time: int, slots_max: int) -> int | None:
-        """Moves `read_time` on to the next moment before `end_time` at which something is due, and returns it.
+        """Advances `read_time` to the next non-empty slot before `end_time` and returns it.
 
-        None if there is no such moment; then `read_time` is `end_time`, or as many slots further on as were allowed.
+        None if there is no such slot among the next `slots_max`; then `read_time` is the time of the next pending
+        slot, or `end_time` if there is none before it.
         """
         while self.read_time < end_time and slots_max > 0:
-            page_number, at, _ = self._place(self.read_time)
+            page_number, at, _ = self._locate(self.read_time)
             if page_number not in self._pages:
                 skipped = min(_PAGE_SLOTS, self._slots - page_number * _PAGE_SLOTS) - at // SLOT.size
                 self.read_time = min(end_time, self.read_time + skipped * self.precision)
@@ -158,25 +168,57 @@ class Wheel:
             elif self.slot(self.read_time).last >= 0:
                 return self.read_time
             else:
-                self.pass_by(self.read_time + self.precision)
+                self.advance(self.read_time + self.precision)
                 slots_max -= 1
+        if self.read_time < end_time:
+            # After a long stop, or a jump of the clock, the end may be years away.
+            self.read_time = min(end_time, min((time for time, _ in self.pending()), default=end_time))
         return None
 
-    def pass_by(self, time: int) -> None:
-        """Makes everything before `time` history."""
-        before, _, _ = self._place(self.read_time)
+    def advance(self, time: int) -> None:
+        """Sets `read_time` to a later time; slots before it are finished."""
+        before, _, _ = self._locate(self.read_time)
         self.read_time = time
-        after, _, _ = self._place(time)
-        if before != after and before not in self._changed and not self._is_wanted(before):
+        after, _, _ = self._locate(time)
+        if before != after and before not in self._changed and not self._has_pending(before):
             self._pages.pop(before, None)
 
-    def _is_wanted(self, page_number: int) -> bool:
+    def rewind(self, time: int) -> None:
+        """Sets `read_time` back to `time`, and erases the slots up to where it was: they were delivered.
+
+        Pages that are not in memory are read from the file, so no flush may be running.
+        """
+        assert self._file is not None
+        first, end = time // self.precision, self._first_unit
+        for number, page in self._pages.items():
+            if self._erase(page, first, end):
+                self._changed.add(number)
+        for start in range(0, self._size, _CHUNK_SIZE):
+            chunk = self._file.read(start, _CHUNK_SIZE)
+            if chunk == _EMPTY_CHUNK[: len(chunk)]:
+                continue
+            for at in range(0, len(chunk), _PAGE_SIZE):
+                number, page = (start + at) // _PAGE_SIZE, bytearray(chunk[at : at + _PAGE_SIZE])
+                if number not in self._pages and self._erase(page, first, end):
+                    self._pages[number] = page
+                    self._changed.add(number)
+        self.read_time = time // self.precision * self.precision
+
+    @staticmethod
+    def _erase(page: bytearray, first: int, end: int) -> bool:
+        """Clears the slots of a page whose time is in `[first, end)`; False if there are none."""
+        found = [number for number, (unit,) in enumerate(_TIMES.iter_unpack(page)) if first <= unit < end]
+        for number in found:
+            SLOT.pack_into(page, number * SLOT.size, 0, 0, 0, 0, 0)
+        return bool(found)
+
+    def _has_pending(self, page_number: int) -> bool:
         page = self._pages.get(page_number, b"")
         first_unit = self._first_unit
         return any(unit >= first_unit for (unit,) in _TIMES.iter_unpack(page))
 
     def pending(self) -> Iterator[tuple[int, Slot]]:
-        """Yields every moment from `read_time` on at which something is due, in no order."""
+        """Yields all non-empty slots from `read_time` on with their times, in no order."""
         first_unit = self._first_unit
         for page in list(self._pages.values()):
             for unit, first, last, count, _ in SLOT.iter_unpack(page):
@@ -184,9 +226,9 @@ class Wheel:
                     yield unit * self.precision, Slot(first, last, count)
 
     def due_between(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yields moments from `begin` on and before `end`, and how many messages are due at each; some may be none.
+        """Yields times in `[begin, end)` with the number of messages due at each, possibly 0.
 
-        A page is looked at when its turn has come, so that who iterates may let others work in between.
+        Pages are examined lazily, so the caller may yield to the event loop in between.
         """
         begin = max(begin, self.read_time)
         first, last = begin // self.precision, (end - 1) // self.precision
@@ -198,18 +240,18 @@ class Wheel:
                     yield unit * self.precision, count
             at += min(_PAGE_SLOTS, self._slots - page_number * _PAGE_SLOTS) - number
 
-    def take(self) -> "Changes":
-        """Returns what has changed since it was last asked, as it is now."""
+    def take_changes(self) -> "Changes":
+        """Returns the pages changed since the last call, as they are now."""
         assert self._file is not None
         pages = {number: bytes(self._pages[number]) for number in sorted(self._changed)}
         self._changed.clear()
         for number in pages:
-            if not self._is_wanted(number):
+            if not self._has_pending(number):
                 del self._pages[number]
         return Changes(self._file, pages)
 
-    def put_back(self, changes: "Changes") -> None:
-        """Counts as changed again what could not be written."""
+    def restore_changes(self, changes: "Changes") -> None:
+        """Marks pages as changed again after writing them failed."""
         self._changed.update(number for number in changes.pages if number in self._pages)
 
     def close(self) -> None:
@@ -217,14 +259,14 @@ class Wheel:
             self._file.close()
             self._file = None
 
-    def _place(self, time: int) -> tuple[int, int, int]:
+    def _locate(self, time: int) -> tuple[int, int, int]:
         unit = time // self.precision
         page_number, number = divmod(unit % self._slots, _PAGE_SLOTS)
         return page_number, number * SLOT.size, unit
 
 
 class Changes(NamedTuple):
-    """Pages of the wheel as they were at one moment. Writing them may be done in a thread."""
+    """A snapshot of changed pages. `write` may run in a thread."""
 
     file: File
     pages: dict[int, bytes]

@@ -1,1 +1,1 @@
-"""The JSON bodies of requests and answers."""
+"""JSON bodies of requests and responses."""

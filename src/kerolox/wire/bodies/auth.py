@@ -1,10 +1,10 @@
-"""Users and policies, as brokers of 5.3 and later are told of them."""
+"""Users and ACL policies (5.3 and later)."""
 
 from kerolox.wire.bodies.body import Body
 
 
 class UserInfo(Body, kw_only=True):
-    """What is None stays as it is, when a user is changed. Brokers give back no password that can be used."""
+    """In an update, None leaves a member unchanged. Brokers mask the password in responses."""
 
     password: str | None = None
     # enable, disable
@@ -15,14 +15,14 @@ class UserInfo(Body, kw_only=True):
 
 
 class PolicyEntry(Body, kw_only=True):
-    """What is allowed, or denied, with a resource such as `Topic:orders`, `Group:shop*` or `Cluster:*`."""
+    """Allows or denies actions on a resource such as `Topic:orders`, `Group:shop*` or `Cluster:*`."""
 
     # All, Pub, Sub, Create, Update, Delete, Get, List
     actions: list[str]
     # Allow, Deny
     decision: str
     resource: str
-    # Addresses or networks; none are all.
+    # Addresses or networks; None or empty means any.
     source_ips: list[str] | None = None
 
 

@@ -1,19 +1,23 @@
-"""How a JSON body is declared: a line for each member, under Java's name in camelCase."""
+"""Base class of JSON bodies: one annotated line per member, in JSON under Java's camelCase name."""
 
 from typing import Self
 
 import msgspec
 
-from kerolox.runtime import fastjson
+from kerolox.runtime.text import fastjson
+from kerolox.runtime.text.fastjson import Bounds
+
+# The bounds that servers apply to request bodies.
+REQUEST = Bounds()
 
 
 class Body(msgspec.Struct, rename="camel"):
-    """An object that travels as JSON. Members that are None are not written; unknown ones are not read."""
+    """A JSON body. Members that are None are not encoded; unknown members are ignored."""
 
     @classmethod
-    def decode(cls, data: bytes) -> Self:
-        """Returns the body, or raises ProtocolError."""
-        return fastjson.decode(data, cls)
+    def decode(cls, data: bytes, bounds: Bounds | None = None) -> Self:
+        """Returns the decoded body, or raises ProtocolError. Servers pass `bounds` for request bodies."""
+        return fastjson.decode(data, cls, bounds)
 
     def encode(self, *, strict: bool = False) -> bytes:
         return fastjson.encode(self, strict=strict)

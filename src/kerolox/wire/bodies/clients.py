@@ -1,11 +1,11 @@
-"""Clients as they describe themselves in heartbeats, and as a broker describes them to others."""
+"""Heartbeats, client connections, queue locks and assignments."""
 
 from typing import Any, Self
 
 import msgspec
 
 from kerolox.errors import ProtocolError
-from kerolox.runtime.fastjson import DECODE_ERRORS
+from kerolox.runtime.text.fastjson import DECODE_ERRORS, Bounds
 from kerolox.wire.bodies.body import Body
 from kerolox.wire.bodies.queues import MessageQueue
 from kerolox.wire.integers import Int32, Int64
@@ -13,7 +13,7 @@ from kerolox.wire.integers import Int32, Int64
 TAG = "TAG"
 SQL92 = "SQL92"
 
-# Java's enums in their order: fastjson takes the number for the name, and the C++ client sends the number.
+# Java's enums in ordinal order: the C++ client sends ordinals, which fastjson accepts.
 _ENUMS = {
     "consumeFromWhere": (
         "CONSUME_FROM_LAST_OFFSET",
@@ -29,15 +29,15 @@ _ENUMS = {
 
 
 class SubscriptionData(Body, kw_only=True):
-    """What a consumer wants of one topic."""
+    """A consumer's subscription to one topic."""
 
     class_filter_mode: bool = False
-    # The hashes of the tags.
+    # Hash codes of the tags.
     code_set: list[Int32] | None = None
     expression_type: str | None = TAG
     filter_class_source: str | None = None
     sub_string: str | None = None
-    # Milliseconds, or nanoseconds, or whatever grows.
+    # Grows with each change; clients use milliseconds or nanoseconds.
     sub_version: Int64 = 0
     tags_set: list[str] | None = None
     topic: str
@@ -64,18 +64,20 @@ class HeartbeatData(Body, kw_only=True):
     is_without_sub: bool = msgspec.field(name="withoutSub", default=False)
 
     @classmethod
-    def decode(cls, data: bytes) -> Self:
-        """Returns the heartbeat; also of clients that write numbers for enums and texts for numbers."""
+    def decode(cls, data: bytes, bounds: Bounds | None = None) -> Self:
+        """Returns the decoded heartbeat. Accepts ordinals as enums and strings as numbers, which some clients send."""
         try:
-            return super().decode(data)
+            return super().decode(data, bounds)
         except ProtocolError as error:
+            if bounds is not None:
+                bounds.check(data, cls.__name__)
             try:
-                return msgspec.convert(_with_names(msgspec.json.decode(data)), cls, strict=False)
+                return msgspec.convert(_with_enum_names(msgspec.json.decode(data)), cls, strict=False)
             except DECODE_ERRORS:
                 raise error from None
 
 
-def _with_names(heartbeat: Any) -> Any:
+def _with_enum_names(heartbeat: Any) -> Any:
     consumers = heartbeat.get("consumerDataSet") if isinstance(heartbeat, dict) else None
     for consumer in consumers if isinstance(consumers, list) else ():
         for member, names in _ENUMS.items() if isinstance(consumer, dict) else ():

@@ -1,4 +1,4 @@
-"""Consumer groups as a broker is told of them, and keeps them in subscriptionGroup.json."""
+"""Subscription groups, on the wire and in subscriptionGroup.json."""
 
 from typing import Any
 

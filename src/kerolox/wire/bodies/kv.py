@@ -8,6 +8,6 @@ class KVTable(Body):
 
 
 class KVConfig(Body):
-    """The NameServer's key-value file: namespace to key to value."""
+    """The NameServer's kvConfig.json: namespace → key → value."""
 
     config_table: dict[str, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""How far consumers have come, and where they are told to go on."""
+"""Consumer offsets, offset resets, and statistics of topics and consumers."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from kerolox.wire.integers import Int32, Int64
 
 
 class ConsumerOffsetTable(Body):
-    """By `topic@group`, the next offset of each queue."""
+    """`topic@group` → queue id → next offset."""
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     offset_table: dict[str, dict[Int32, Int64]] = msgspec.field(default_factory=dict)
@@ -30,19 +30,19 @@ class QueueOffset(Body, kw_only=True):
 
 
 class ResetOffsetBodyForC(Body):
-    """The form that C++ clients can read."""
+    """ResetOffsetBody in the form that C++ clients decode."""
 
     offset_table: list[QueueOffset]
 
 
 class ConsumerStatus(Body):
-    """The offsets that one client has in its memory."""
+    """The in-memory offsets of one client."""
 
     message_queue_table: dict[MessageQueue, Int64] = msgspec.field(default_factory=dict)
 
 
 class ConsumerStatusTable(Body):
-    """By client id, the offsets in its memory."""
+    """Client id → its in-memory offsets."""
 
     consumer_table: dict[str, dict[MessageQueue, Int64]]
 
@@ -82,7 +82,7 @@ class BrokerConsumeStats(Body, kw_only=True):
 
 
 class ConsumeTimeSpan(Body, kw_only=True):
-    """The texts say the same as the numbers, for who reads them."""
+    """The `_str` members are the same timestamps, formatted."""
 
     consume_time_stamp: Int64
     consume_time_stamp_str: str | None = None

@@ -1,4 +1,4 @@
-"""Acks that travel together, and who pulls or pops."""
+"""Batch acks of pop consumption, and the pull or pop mode of groups."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from kerolox.wire.integers import Int32, Int64
 
 PULL, POP = "PULL", "POP"
 
-# What members are called in full; Java accepts both.
+# Full member name → short one; Java accepts both.
 _SHORT = {
     "consumerGroup": "c",
     "topic": "t",
@@ -26,14 +26,14 @@ _SHORT = {
 
 
 class BatchAck(msgspec.Struct, kw_only=True):
-    """Messages that were popped together and are acked together: bit i stands for the offset `start_offset` + i."""
+    """Acks messages of one pop: bit i acks offset `start_offset` + i."""
 
     bit_set: str = msgspec.field(name="b")
     consumer_group: str = msgspec.field(name="c")
     invisible_time: Int64 = msgspec.field(name="it")
     pop_time: Int64 = msgspec.field(name="pt")
     queue_id: Int32 = msgspec.field(name="q")
-    # Which kind of topic: 0 the topic itself, 1 and 2 those of retries.
+    # 0: the topic itself; 1 and 2: its retry topics v1 and v2.
     retry: str = msgspec.field(name="r")
     revive_queue_id: Int32 = msgspec.field(name="rq")
     start_offset: Int64 = msgspec.field(name="so")
@@ -46,7 +46,7 @@ class BatchAcks(Body):
 
     @property
     def batches(self) -> list[BatchAck]:
-        """The acks, whichever names they were written with; ProtocolError if one lacks something."""
+        """Returns the decoded acks, with short or full names. Raises ProtocolError if one is invalid."""
         try:
             return [
                 msgspec.convert({_SHORT.get(name, name): value for name, value in ack.items()}, BatchAck, strict=False)
@@ -61,6 +61,6 @@ class BatchAcks(Body):
 
 
 class MessageRequestModes(Body):
-    """By topic, then by group."""
+    """Topic → group → mode."""
 
     message_request_mode_map: dict[str, dict[str, MessageRequestMode]] = msgspec.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A queue, as clients and tools name it."""
+"""MessageQueue: one queue of a topic on one broker."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from kerolox.wire.integers import Int32
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """Of these are made the keys of Java's tables by queue."""
+    """Identifies a queue. Java uses it, encoded as JSON, as the key of maps."""
 
     broker_name: str
     queue_id: Int32

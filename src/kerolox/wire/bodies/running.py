@@ -1,4 +1,4 @@
-"""What a consumer says of itself when it is asked (GET_CONSUMER_RUNNING_INFO)."""
+"""State of a consumer, the response to GET_CONSUMER_RUNNING_INFO (ConsumerRunningInfo)."""
 
 import msgspec
 
@@ -9,28 +9,28 @@ from kerolox.wire.integers import Int32, Int64
 
 
 class ProcessQueueInfo(Body, kw_only=True):
-    """One queue: what is in hand of it, and when something was last done about it."""
+    """State of one ProcessQueue: cached messages, lock, and times of the last pull and consumption."""
 
     commit_offset: Int64 = 0
     cached_msg_min_offset: Int64 = 0
     cached_msg_max_offset: Int64 = 0
     cached_msg_count: Int32 = 0
     cached_msg_size_in_mi_b: Int32 = msgspec.field(name="cachedMsgSizeInMiB", default=0)
-    # Of consuming in order: what the handler has.
+    # Orderly consumption: the messages that the listener is processing.
     transaction_msg_min_offset: Int64 = 0
     transaction_msg_max_offset: Int64 = 0
     transaction_msg_count: Int32 = 0
     locked: bool = False
     try_unlock_times: Int64 = 0
     last_lock_timestamp: Int64 = 0
-    # Java spells it so.
+    # Java's spelling.
     is_dropped: bool = msgspec.field(name="droped", default=False)
     last_pull_timestamp: Int64 = 0
     last_consume_timestamp: Int64 = 0
 
 
 class ConsumeStatus(Body, kw_only=True):
-    """One topic: times in milliseconds, rates for a second, and failures of the last hour."""
+    """Statistics of one topic: times in milliseconds, rates per second, failures of the last hour."""
 
     consume_failed_msgs: Int64 = 0
     consume_failed_tps: float = msgspec.field(name="consumeFailedTPS", default=0.0)

@@ -1,4 +1,4 @@
-"""Topics as brokers describe them, and the versions of such descriptions."""
+"""Topic configuration and DataVersion."""
 
 from enum import IntFlag
 
@@ -9,7 +9,7 @@ from kerolox.wire.integers import Int32, Int64
 
 
 class DataVersion(Body, gc=False):
-    """Which state of a table this is; equal only if every member is."""
+    """Version of a configuration table. Two versions are equal only if all members are."""
 
     counter: Int64 = 0
     state_version: Int64 = 0
@@ -17,7 +17,7 @@ class DataVersion(Body, gc=False):
 
 
 class Perm(IntFlag):
-    """What may be done with a queue."""
+    """Permissions of the queues of a topic (PermName)."""
 
     INHERIT = 1
     WRITE = 2
@@ -31,7 +31,7 @@ class TopicSysFlag(IntFlag):
 
 
 class TopicConfig(Body, gc=False, kw_only=True):
-    # In the order in which Java writes them, which is the fastest to read; a broker may have thousands.
+    # In Java's order: msgspec decodes members fastest in declaration order, and a broker may have thousands of topics.
     attributes: dict[str, str] | None = None
     order: bool = False
     perm: Int32 = 6
@@ -43,7 +43,7 @@ class TopicConfig(Body, gc=False, kw_only=True):
 
 
 class TopicQueueMappingInfo(Body):
-    """Which logical queues of a static topic lie on one broker."""
+    """The logical queues of a static topic that one broker holds."""
 
     topic: str | None = None
     scope: str | None = None
@@ -55,7 +55,7 @@ class TopicQueueMappingInfo(Body):
 
 
 class TopicConfigTable(Body):
-    """All topics of a broker. The mapping members are those of 5.x, for static topics."""
+    """All topics of a broker. The mapping members exist since 5.x, for static topics."""
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     topic_config_table: dict[str, TopicConfig] = {}

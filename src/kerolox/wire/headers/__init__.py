@@ -1,1 +1,1 @@
-"""The headers of requests and answers, by who answers them."""
+"""Headers of requests and responses, one module per family of requests."""

@@ -1,17 +1,17 @@
-"""Users of a broker, and what they may do: those of 5.3 and later, then the access lists of 4.x."""
+"""Requests about users and ACLs: those of 5.3 and later, then the plain ACLs of 4.x."""
 
 from kerolox.codes import RequestCode
 from kerolox.wire.header import Empty, Header, Request
 
 
 class CreateUser(Request[Empty], code=RequestCode.AUTH_CREATE_USER):
-    """Carries a UserInfo."""
+    """Request body: UserInfo."""
 
     username: str
 
 
 class UpdateUser(Request[Empty], code=RequestCode.AUTH_UPDATE_USER):
-    """Carries a UserInfo."""
+    """Request body: UserInfo."""
 
     username: str
 
@@ -21,25 +21,25 @@ class DeleteUser(Request[Empty], code=RequestCode.AUTH_DELETE_USER):
 
 
 class GetUser(Request[Empty], code=RequestCode.AUTH_GET_USER):
-    """Answered with a UserInfo, or without a body if there is no such user."""
+    """Response body: UserInfo; empty if the user does not exist."""
 
     username: str
 
 
 class ListUsers(Request[Empty], code=RequestCode.AUTH_LIST_USER):
-    """Answered with an array of UserInfo, or without a body if there is none."""
+    """Response body: array of UserInfo; empty if no user matches."""
 
     filter: str | None = None
 
 
 class CreateAcl(Request[Empty], code=RequestCode.AUTH_CREATE_ACL):
-    """Carries an AclInfo. A subject is such as `User:somebody`."""
+    """Request body: AclInfo. A subject has the form `User:<name>`."""
 
     subject: str
 
 
 class UpdateAcl(Request[Empty], code=RequestCode.AUTH_UPDATE_ACL):
-    """Carries an AclInfo."""
+    """Request body: AclInfo."""
 
     subject: str
 
@@ -51,20 +51,20 @@ class DeleteAcl(Request[Empty], code=RequestCode.AUTH_DELETE_ACL):
 
 
 class GetAcl(Request[Empty], code=RequestCode.AUTH_GET_ACL):
-    """Answered with an AclInfo, or without a body if there is none."""
+    """Response body: AclInfo; empty if the subject has no ACL."""
 
     subject: str
 
 
 class ListAcls(Request[Empty], code=RequestCode.AUTH_LIST_ACL):
-    """Answered with an array of AclInfo, or without a body if there is none."""
+    """Response body: array of AclInfo; empty if none matches."""
 
     subject_filter: str | None = None
     resource_filter: str | None = None
 
 
 class UpdateAndCreateAclConfig(Request[Empty], code=RequestCode.UPDATE_AND_CREATE_ACL_CONFIG):
-    """One account in the file of a broker of 4.x. Permissions are such as `orders=PUB|SUB`, parted by commas."""
+    """Writes one account to plain_acl.yml (4.x). Permissions are comma-separated, for example `orders=PUB|SUB`."""
 
     access_key: str
     secret_key: str | None = None
@@ -81,14 +81,14 @@ class DeleteAclConfig(Request[Empty], code=RequestCode.DELETE_ACL_CONFIG):
 
 
 class UpdateGlobalWhiteAddrsConfig(Request[Empty], code=RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG):
-    """Addresses that are let in without keys, parted by commas."""
+    """Sets the comma-separated addresses that need no access key."""
 
     global_white_addrs: str
     acl_file_full_path: str | None = None
 
 
 class AclVersion(Header, kw_only=True):
-    """`all_acl_file_version` has in JSON the DataVersion of each file by its path."""
+    """`all_acl_file_version` is JSON: ACL file path → DataVersion."""
 
     version: str
     all_acl_file_version: str | None = None

@@ -1,4 +1,4 @@
-"""What tools and other brokers ask of a broker: topics, groups, statistics, configuration, maintenance."""
+"""Administrative requests to a broker: topics, groups, statistics, configuration, maintenance."""
 
 from kerolox.codes import RequestCode
 from kerolox.wire.header import Empty, Header, Request
@@ -16,13 +16,13 @@ class UpdateAndCreateTopic(Request[Empty], code=RequestCode.UPDATE_AND_CREATE_TO
     topic_filter_type: str
     topic_sys_flag: Int32 | None = None
     order: bool = False
-    # Such as `+message.type=FIFO,-cleanup.policy`.
+    # For example `+message.type=FIFO,-cleanup.policy`: `+` sets an attribute, `-` deletes it.
     attributes: str | None = None
     force: bool | None = None
 
 
 class UpdateAndCreateTopicList(Request[Empty], code=RequestCode.UPDATE_AND_CREATE_TOPIC_LIST):
-    """Carries a TopicConfigList."""
+    """Request body: TopicConfigList."""
 
 
 class DeleteTopicInBroker(Request[Empty], code=RequestCode.DELETE_TOPIC_IN_BROKER):
@@ -34,7 +34,7 @@ class AllTopicConfig(Header):
 
 
 class GetAllTopicConfig(Request[AllTopicConfig], code=RequestCode.GET_ALL_TOPIC_CONFIG):
-    """Answered with a TopicConfigTable, or a part of it."""
+    """Response body: TopicConfigTable, or one page of it."""
 
     topic_seq: Int32 | None = None
     data_version: str | None = None
@@ -47,17 +47,17 @@ class GetTopicConfig(Request[Empty], code=RequestCode.GET_TOPIC_CONFIG):
 
 
 class GetSystemTopicListFromBroker(Request[Empty], code=RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER):
-    """Answered with a TopicList."""
+    """Response body: TopicList."""
 
 
 class GetTopicStatsInfo(Request[Empty], code=RequestCode.GET_TOPIC_STATS_INFO):
-    """Answered with a TopicStatsTable."""
+    """Response body: TopicStatsTable."""
 
     topic: str
 
 
 class QueryTopicConsumeByWho(Request[Empty], code=RequestCode.QUERY_TOPIC_CONSUME_BY_WHO):
-    """Answered with a GroupList."""
+    """Response body: GroupList."""
 
     topic: str
 
@@ -66,11 +66,11 @@ class QueryTopicConsumeByWho(Request[Empty], code=RequestCode.QUERY_TOPIC_CONSUM
 
 
 class UpdateAndCreateSubscriptionGroup(Request[Empty], code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP):
-    """Carries a SubscriptionGroupConfig."""
+    """Request body: SubscriptionGroupConfig."""
 
 
 class UpdateAndCreateSubscriptionGroupList(Request[Empty], code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST):
-    """Carries a SubscriptionGroupList."""
+    """Request body: SubscriptionGroupList."""
 
 
 class AllSubscriptionGroups(Header):
@@ -78,7 +78,7 @@ class AllSubscriptionGroups(Header):
 
 
 class GetAllSubscriptionGroupConfig(Request[AllSubscriptionGroups], code=RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG):
-    """Answered with a SubscriptionGroupTable, or a part of it."""
+    """Response body: SubscriptionGroupTable, or one page of it."""
 
     group_seq: Int32 | None = None
     data_version: str | None = None
@@ -92,7 +92,7 @@ class GetSubscriptionGroupConfig(Request[Empty], code=RequestCode.GET_SUBSCRIPTI
 class DeleteSubscriptionGroup(Request[Empty], code=RequestCode.DELETE_SUBSCRIPTIONGROUP):
     group_name: str
     clean_offset: bool | None = None
-    # Under this name in 4.9.
+    # The name of `clean_offset` in 4.9.
     remove_offset: bool | None = None
 
 
@@ -103,7 +103,7 @@ class UpdateAndGetGroupForbidden(Request[Empty], code=RequestCode.UPDATE_AND_GET
 
 
 class QueryTopicsByConsumer(Request[Empty], code=RequestCode.QUERY_TOPICS_BY_CONSUMER):
-    """Answered with a TopicList."""
+    """Response body: TopicList."""
 
     group: str
 
@@ -117,11 +117,11 @@ class QuerySubscriptionByConsumer(Request[Empty], code=RequestCode.QUERY_SUBSCRI
 
 
 class GetConsumeStats(Request[Empty], code=RequestCode.GET_CONSUME_STATS):
-    """Answered with ConsumeStats."""
+    """Response body: ConsumeStats."""
 
     consumer_group: str
     topic: str | None = None
-    # Parted by semicolons.
+    # Separated by semicolons.
     topic_list: str | None = None
 
 
@@ -155,15 +155,15 @@ class BrokerConfigFound(Header):
 
 
 class GetBrokerConfig(Request[BrokerConfigFound], code=RequestCode.GET_BROKER_CONFIG):
-    """Answered with the text of a properties file."""
+    """Response body: the text of a properties file."""
 
 
 class UpdateBrokerConfig(Request[Empty], code=RequestCode.UPDATE_BROKER_CONFIG):
-    """Carries the text of a properties file."""
+    """Request body: the text of a properties file."""
 
 
 class GetBrokerRuntimeInfo(Request[Empty], code=RequestCode.GET_BROKER_RUNTIME_INFO):
-    """Answered with a KVTable."""
+    """Response body: KVTable."""
 
 
 class GetBrokerHaStatus(Request[Empty], code=RequestCode.GET_BROKER_HA_STATUS):
@@ -183,7 +183,7 @@ class DeleteExpiredCommitLog(Request[Empty], code=RequestCode.DELETE_EXPIRED_COM
 
 
 class ResumeCheckHalfMessage(Request[Empty], code=RequestCode.RESUME_CHECK_HALF_MESSAGE):
-    """Has a transaction checked again that was given up."""
+    """Checks a half message again whose checks were exhausted."""
 
     topic: str | None = None
     msg_id: str | None = None
@@ -207,7 +207,7 @@ class RegisterFilterServer(Request[FilterServerRegistered], code=RequestCode.REG
 
 
 class RegisterMessageFilterClass(Request[Empty], code=RequestCode.REGISTER_MESSAGE_FILTER_CLASS):
-    """Carries the source of a Java class, which a FilterServer of 4.x would compile and run."""
+    """Request body: source of a Java class, which a FilterServer of 4.x compiles and runs."""
 
     consumer_group: str | None = None
     topic: str | None = None

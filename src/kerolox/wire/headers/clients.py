@@ -1,4 +1,4 @@
-"""Clients as a broker knows them: heartbeats, groups, locks, and what is passed on to one of them."""
+"""Requests about clients: heartbeats, groups, queue locks, and requests that a broker forwards to a client."""
 
 from kerolox.codes import RequestCode
 from kerolox.wire.header import Empty, Header, Request, named
@@ -6,14 +6,14 @@ from kerolox.wire.integers import Int32
 
 
 class HeartbeatTaken(Header):
-    """Absent from brokers before 5.x."""
+    """Brokers before 5.x send no header."""
 
     is_support_heart_beat_v2: bool | None = named("IS_SUPPORT_HEART_BEAT_V2", default=None)
     is_sub_change: bool | None = named("IS_SUB_CHANGE", default=None)
 
 
 class HeartBeat(Request[HeartbeatTaken], code=RequestCode.HEART_BEAT):
-    """Carries HeartbeatData."""
+    """Request body: HeartbeatData."""
 
 
 class UnregisterClient(Request[Empty], code=RequestCode.UNREGISTER_CLIENT):
@@ -23,35 +23,35 @@ class UnregisterClient(Request[Empty], code=RequestCode.UNREGISTER_CLIENT):
 
 
 class CheckClientConfig(Request[Empty], code=RequestCode.CHECK_CLIENT_CONFIG):
-    """Carries a CheckClientRequest: whether the broker could filter by a subscription."""
+    """Asks whether the broker accepts a subscription. Request body: CheckClientRequest."""
 
 
 class GetConsumerListByGroup(Request[Empty], code=RequestCode.GET_CONSUMER_LIST_BY_GROUP):
-    """Answered with a ConsumerList."""
+    """Response body: ConsumerList."""
 
     consumer_group: str
 
 
 class NotifyConsumerIdsChanged(Request[Empty], code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED):
-    """The broker tells consumers, oneway, that their group has changed."""
+    """Oneway from the broker to consumers: the members of their group have changed."""
 
     consumer_group: str
 
 
 class LockBatchMq(Request[Empty], code=RequestCode.LOCK_BATCH_MQ):
-    """Carries a LockBatch; answered with the queues that are now the client's."""
+    """Request body: LockBatch. Response body: LockedQueues, the queues this client now holds."""
 
 
 class UnlockBatchMq(Request[Empty], code=RequestCode.UNLOCK_BATCH_MQ):
-    """Carries a LockBatch."""
+    """Request body: LockBatch."""
 
 
 class QueryAssignment(Request[Empty], code=RequestCode.QUERY_ASSIGNMENT):
-    """Carries an AssignmentRequest: the broker shares out the queues."""
+    """Asks the broker to assign queues. Request body: AssignmentRequest."""
 
 
 class SetMessageRequestMode(Request[Empty], code=RequestCode.SET_MESSAGE_REQUEST_MODE):
-    """Carries a MessageRequestMode: whether a group pulls or pops."""
+    """Sets whether a group pulls or pops. Request body: MessageRequestMode."""
 
 
 class GetAllMessageRequestMode(Request[Empty], code=RequestCode.GET_ALL_MESSAGE_REQUEST_MODE):
@@ -59,22 +59,22 @@ class GetAllMessageRequestMode(Request[Empty], code=RequestCode.GET_ALL_MESSAGE_
 
 
 class GetConsumerConnectionList(Request[Empty], code=RequestCode.GET_CONSUMER_CONNECTION_LIST):
-    """Answered with a ConsumerConnection."""
+    """Response body: ConsumerConnection."""
 
     consumer_group: str
 
 
 class GetProducerConnectionList(Request[Empty], code=RequestCode.GET_PRODUCER_CONNECTION_LIST):
-    """Answered with a ProducerConnection."""
+    """Response body: ProducerConnection."""
 
     producer_group: str
 
 
 class GetAllProducerInfo(Request[Empty], code=RequestCode.GET_ALL_PRODUCER_INFO):
-    """Answered with a ProducerTable."""
+    """Response body: ProducerTable."""
 
 
-# Passed on to a client of the group, whose answer is the answer
+# Forwarded to a client of the group; the response is that of the client
 
 
 class GetConsumerRunningInfo(Request[Empty], code=RequestCode.GET_CONSUMER_RUNNING_INFO):

@@ -1,4 +1,4 @@
-"""What producers send and consumers pull. Fields stand in the order of Java's header classes."""
+"""Headers for sending, pulling and querying messages. Fields are in the order of Java's header classes."""
 
 from kerolox.codes import RequestCode
 from kerolox.wire.header import Empty, Header, Request, named
@@ -8,7 +8,7 @@ from kerolox.wire.integers import Int32, Int64
 
 
 class Sent(Header):
-    """Where a message came to lie. A broker names its region even where it refuses."""
+    """Where a message was stored. Error responses carry the region too."""
 
     msg_id: str | None = None
     queue_id: Int32 | None = None
@@ -21,11 +21,11 @@ class Sent(Header):
 
 
 class SendMessage(Request[Sent], code=RequestCode.SEND_MESSAGE):
-    """Carries the body of the message."""
+    """Request body: the body of the message."""
 
     producer_group: str
     topic: str
-    # After which topic an unknown one is modelled, and how many queues it would then have.
+    # The template for auto-creating an unknown topic (TBW102), and its number of queues.
     default_topic: str
     default_topic_queue_nums: Int32
     queue_id: Int32
@@ -40,7 +40,7 @@ class SendMessage(Request[Sent], code=RequestCode.SEND_MESSAGE):
 
 
 class SendMessageV2(Request[Sent], code=RequestCode.SEND_MESSAGE_V2):
-    """The same under names of one letter, which most clients send."""
+    """SendMessage with one-letter field names; most clients send this form."""
 
     producer_group: str = named("a")
     topic: str = named("b")
@@ -59,11 +59,11 @@ class SendMessageV2(Request[Sent], code=RequestCode.SEND_MESSAGE_V2):
 
 
 class SendBatchMessage(SendMessageV2, Request[Sent], code=RequestCode.SEND_BATCH_MESSAGE):
-    """Carries a batch."""
+    """Request body: a batch of messages."""
 
 
 class SendReplyMessage(SendMessage, Request[Sent], code=RequestCode.SEND_REPLY_MESSAGE):
-    """The reply to a request that came as a message; it goes to the client that waits for it."""
+    """A reply in request-reply messaging, for the client that waits for it."""
 
 
 class SendReplyMessageV2(SendMessageV2, Request[Sent], code=RequestCode.SEND_REPLY_MESSAGE_V2):
@@ -71,7 +71,7 @@ class SendReplyMessageV2(SendMessageV2, Request[Sent], code=RequestCode.SEND_REP
 
 
 class PushReplyMessage(Request[Empty], code=RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, kw_only=True):
-    """The broker hands a reply to the client that waits for it."""
+    """From the broker to the client that waits for this reply."""
 
     producer_group: str
     topic: str
@@ -90,11 +90,11 @@ class PushReplyMessage(Request[Empty], code=RequestCode.PUSH_REPLY_MESSAGE_TO_CL
 
 
 class ConsumerSendMsgBack(Request[Empty], code=RequestCode.CONSUMER_SEND_MSG_BACK):
-    """A consumer could not consume the message at `offset` of the log, and wants it again later."""
+    """Asks for redelivery of the message at physical offset `offset`, which the consumer failed to consume."""
 
     offset: Int64
     group: str
-    # Below 0: to the dead letters. 0: the broker chooses, by how often it has been tried.
+    # Below 0: dead-letter queue. 0: the broker derives the level from reconsumeTimes.
     delay_level: Int32
     origin_msg_id: str | None = None
     origin_topic: str | None = None
@@ -103,11 +103,14 @@ class ConsumerSendMsgBack(Request[Empty], code=RequestCode.CONSUMER_SEND_MSG_BAC
 
 
 class Recalled(Header):
-    msg_id: str
+    """Java clients trace a recall only if the response carries the region; error responses carry it too."""
+
+    msg_id: str | None = None
+    msg_region: str | None = named("MSG_REGION", default=None)
 
 
 class RecallMessage(Request[Recalled], code=RequestCode.RECALL_MESSAGE, kw_only=True):
-    """Takes back a timed message that has not been delivered yet."""
+    """Cancels a timer message that has not been delivered yet."""
 
     producer_group: str | None = None
     topic: str
@@ -121,7 +124,7 @@ class EndTransaction(Request[Empty], code=RequestCode.END_TRANSACTION, kw_only=T
     producer_group: str
     tran_state_table_offset: Int64
     commit_log_offset: Int64
-    # As the type bits of sysFlag: 8 commits, 12 rolls back, 0 does not know.
+    # The transaction bits of sysFlag: 8 commit, 12 rollback, 0 unknown.
     commit_or_rollback: Int32
     from_transaction_check: bool | None = None
     msg_id: str
@@ -130,7 +133,7 @@ class EndTransaction(Request[Empty], code=RequestCode.END_TRANSACTION, kw_only=T
 
 
 class CheckTransactionState(Request[Empty], code=RequestCode.CHECK_TRANSACTION_STATE, kw_only=True):
-    """The broker asks, oneway, what became of a transaction. Carries the half message."""
+    """Oneway from the broker to a producer: check a transaction. Request body: the half message."""
 
     topic: str | None = None
     tran_state_table_offset: Int64
@@ -145,7 +148,7 @@ class CheckTransactionState(Request[Empty], code=RequestCode.CHECK_TRANSACTION_S
 
 
 class Pulled(Header):
-    """Where to go on; also in answers that found nothing. A body has the records as they lie in the log."""
+    """Where to pull next, also when nothing was found. Response body: records in commit log format."""
 
     suggest_which_broker_id: Int64
     next_begin_offset: Int64
@@ -157,14 +160,14 @@ class Pulled(Header):
     forbidden_type: Int32 | None = None
 
     def written(self) -> bytes | None:
-        # A broker that is nobody's proxy says no more.
-        if (self.offset_delta, self.topic_sys_flag, self.group_sys_flag, self.forbidden_type) != _NONE_OF_THEM:
+        # The optional fields are rare; the general encoder writes them.
+        if (self.offset_delta, self.topic_sys_flag, self.group_sys_flag, self.forbidden_type) != _NO_OPTIONAL_FIELDS:
             return None
         return PULLED_FIELDS % (self.suggest_which_broker_id, self.next_begin_offset, self.min_offset, self.max_offset)
 
 
-_NONE_OF_THEM = (None, None, None, None)
-# In JSON, in the order in which they are declared.
+_NO_OPTIONAL_FIELDS = (None, None, None, None)
+# JSON members in declaration order.
 PULLED_FIELDS = b'"suggestWhichBrokerId":"%d","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d"'
 
 
@@ -182,7 +185,7 @@ class PullMessage(Request[Pulled], code=RequestCode.PULL_MESSAGE, kw_only=True):
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None
-    # The Java client spells it so; the slip is part of the protocol.
+    # The typo is part of the protocol.
     proxy_forward_client_id: str | None = named("proxyFrowardClientId", default=None)
 
 
@@ -198,19 +201,30 @@ class MessagesFound(Header):
     index_last_update_phyoffset: Int64
 
 
+# Values of QUERY_MESSAGE's indexType (Java's MessageConst).
+INDEX_KEY = "K"
+INDEX_TAG = "T"
+
+
 class QueryMessage(Request[MessagesFound], code=RequestCode.QUERY_MESSAGE):
-    """By key; the index knows hashes only, so that the caller compares. Answered with records."""
+    """Queries messages by key or tag. Response body: records.
+
+    The index holds only hashes, so the caller must compare the keys or tags of the result.
+    """
 
     topic: str
     key: str
     max_num: Int32
     begin_timestamp: Int64
     end_timestamp: Int64
+    # Since 5.5. Java reads lastKey only when its index is in RocksDB, never with index files.
+    index_type: str | None = None
+    last_key: str | None = None
     is_unique_key: bool | None = named("_UNIQUE_KEY_QUERY", default=None)
 
 
 class ViewMessageById(Request[Empty], code=RequestCode.VIEW_MESSAGE_BY_ID, kw_only=True):
-    """Answered with the record at `offset` of the log."""
+    """Response body: the record at physical offset `offset`."""
 
     topic: str | None = None
     offset: Int64

@@ -1,4 +1,4 @@
-"""What a NameServer is asked and answers, and what it tells brokers. Fields stand in the order Java writes them."""
+"""Requests to a NameServer, and its notifications to brokers. Fields are in the order in which Java writes them."""
 
 from kerolox.codes import RequestCode
 from kerolox.wire.header import Empty, Header, Request, named
@@ -28,7 +28,7 @@ class DeleteKVConfig(Request[Empty], code=RequestCode.DELETE_KV_CONFIG):
 
 
 class GetKVListByNamespace(Request[Empty], code=RequestCode.GET_KVLIST_BY_NAMESPACE):
-    """Answered with a KVTable."""
+    """Response body: KVTable."""
 
     namespace: str
 
@@ -37,21 +37,21 @@ class GetKVListByNamespace(Request[Empty], code=RequestCode.GET_KVLIST_BY_NAMESP
 
 
 class BrokerRegistered(Header):
-    """Filled for a slave whose master is known."""
+    """Both fields are set only for a slave whose master is registered."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
 class RegisterBroker(Request[BrokerRegistered], code=RequestCode.REGISTER_BROKER, kw_only=True):
-    """Carries a RegisterBrokerBody; answered with the KVTable of order topics, if there are any."""
+    """Request body: RegisterBrokerBody. Response body: KVTable of order topics, if there are any."""
 
     heartbeat_timeout_millis: Int64 | None = None
     broker_id: Int64
     body_crc32: Int32 = 0
     cluster_name: str
     broker_addr: str
-    # None tells a broker older than 5.0, which knows nothing of acting masters.
+    # None: the broker is older than 5.0 and does not support acting masters.
     enable_acting_master: bool | None = None
     ha_server_addr: str
     compressed: bool = False
@@ -77,7 +77,7 @@ class DataVersionCompared(Header):
 
 
 class QueryDataVersion(Request[DataVersionCompared], code=RequestCode.QUERY_DATA_VERSION):
-    """Carries a DataVersion; answered with the one the NameServer has. Counts as a heartbeat."""
+    """Request body: DataVersion. Response body: the NameServer's DataVersion. Counts as a heartbeat."""
 
     broker_id: Int64
     cluster_name: str
@@ -86,14 +86,14 @@ class QueryDataVersion(Request[DataVersionCompared], code=RequestCode.QUERY_DATA
 
 
 class GetBrokerMemberGroup(Request[Empty], code=RequestCode.GET_BROKER_MEMBER_GROUP):
-    """Answered with a BrokerMemberGroupBody."""
+    """Response body: BrokerMemberGroupBody."""
 
     cluster_name: str
     broker_name: str
 
 
 class NotifyMinBrokerIdChange(Request[Empty], code=RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE):
-    """Sent by the NameServer, oneway, to the brokers of a group whose first living member has changed."""
+    """Oneway from the NameServer to the brokers of a group: its lowest live broker id has changed."""
 
     ha_broker_addr: str | None = None
     offline_broker_addr: str | None = None
@@ -105,7 +105,7 @@ class NotifyMinBrokerIdChange(Request[Empty], code=RequestCode.NOTIFY_MIN_BROKER
 
 
 class GetRouteInfoByTopic(Request[Empty], code=RequestCode.GET_ROUTEINFO_BY_TOPIC):
-    """Answered with TopicRouteData."""
+    """Response body: TopicRouteData."""
 
     topic: str
     accept_standard_json_only: bool | None = None
@@ -114,7 +114,7 @@ class GetRouteInfoByTopic(Request[Empty], code=RequestCode.GET_ROUTEINFO_BY_TOPI
 
 
 class GetBrokerClusterInfo(Request[Empty], code=RequestCode.GET_BROKER_CLUSTER_INFO):
-    """Answered with ClusterInfo."""
+    """Response body: ClusterInfo."""
 
 
 class WritePermWiped(Header):
@@ -133,7 +133,7 @@ class AddWritePermOfBroker(Request[WritePermAdded], code=RequestCode.ADD_WRITE_P
     broker_name: str
 
 
-# Topics; the lists are answered with a TopicList
+# Topics. The response body of each list request is a TopicList.
 
 
 class GetAllTopicListFromNameserver(Request[Empty], code=RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER):
@@ -166,7 +166,7 @@ class DeleteTopicInNamesrv(Request[Empty], code=RequestCode.DELETE_TOPIC_IN_NAME
 
 
 class RegisterTopicInNamesrv(Request[Empty], code=RequestCode.REGISTER_TOPIC_IN_NAMESRV):
-    """Carries TopicRouteData, of which only the queues count."""
+    """Request body: TopicRouteData, of which only the queues are used."""
 
     topic: str
 
@@ -175,8 +175,8 @@ class RegisterTopicInNamesrv(Request[Empty], code=RequestCode.REGISTER_TOPIC_IN_
 
 
 class UpdateNamesrvConfig(Request[Empty], code=RequestCode.UPDATE_NAMESRV_CONFIG):
-    """Carries the text of a properties file."""
+    """Request body: the text of a properties file."""
 
 
 class GetNamesrvConfig(Request[Empty], code=RequestCode.GET_NAMESRV_CONFIG):
-    """Answered with the text of a properties file."""
+    """Response body: the text of a properties file."""

@@ -1,4 +1,4 @@
-"""Where queues begin and end, and how far consumers have come."""
+"""Requests about queue offsets and consumer offsets."""
 
 from kerolox.codes import RequestCode
 from kerolox.wire.header import Empty, Header, Request
@@ -12,7 +12,7 @@ class OffsetFound(Header):
 
 
 class SearchOffset(Request[OffsetFound], code=RequestCode.SEARCH_OFFSET_BY_TIMESTAMP):
-    """The first offset stored at `timestamp` or later; with UPPER, the last stored at it or before."""
+    """Finds the first offset stored at or after `timestamp`; with UPPER, the last one stored at or before it."""
 
     topic: str
     queue_id: Int32
@@ -21,7 +21,7 @@ class SearchOffset(Request[OffsetFound], code=RequestCode.SEARCH_OFFSET_BY_TIMES
 
 
 class GetMaxOffset(Request[OffsetFound], code=RequestCode.GET_MAX_OFFSET):
-    """The offset the next message will have."""
+    """Returns the offset that the next message will get."""
 
     topic: str
     queue_id: Int32
@@ -42,7 +42,7 @@ class GetEarliestMsgStoretime(Request[EarliestFound], code=RequestCode.GET_EARLI
     queue_id: Int32
 
 
-# Consumers' progress
+# Consumer offsets
 
 
 class QueryConsumerOffset(Request[OffsetFound], code=RequestCode.QUERY_CONSUMER_OFFSET):
@@ -60,19 +60,19 @@ class UpdateConsumerOffset(Request[Empty], code=RequestCode.UPDATE_CONSUMER_OFFS
 
 
 class GetAllConsumerOffset(Request[Empty], code=RequestCode.GET_ALL_CONSUMER_OFFSET):
-    """Answered with a ConsumerOffsetTable."""
+    """Response body: ConsumerOffsetTable."""
 
 
 class GetAllDelayOffset(Request[Empty], code=RequestCode.GET_ALL_DELAY_OFFSET):
-    """Answered with the content of delayOffset.json."""
+    """Response body: the content of delayOffset.json."""
 
 
 class ResetOffset(Request[Empty], code=RequestCode.INVOKE_BROKER_TO_RESET_OFFSET):
-    """Sets a group back, or on, to a time or an offset. Answered with a ResetOffsetBody."""
+    """Resets the offsets of a group to a timestamp or an offset. Response body: ResetOffsetBody."""
 
     topic: str
     group: str
-    # -1 is the end of each queue.
+    # -1 means the end of each queue.
     timestamp: Int64
     is_force: bool
     queue_id: Int32 | None = None
@@ -80,7 +80,7 @@ class ResetOffset(Request[Empty], code=RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 
 
 class ResetConsumerClientOffset(Request[Empty], code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET):
-    """The broker tells a consumer, oneway, where to go on. Carries a ResetOffsetBody."""
+    """Oneway from the broker to a consumer: continue at these offsets. Request body: ResetOffsetBody."""
 
     topic: str
     group: str
@@ -89,7 +89,7 @@ class ResetConsumerClientOffset(Request[Empty], code=RequestCode.RESET_CONSUMER_
 
 
 class GetConsumerStatus(Request[Empty], code=RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS):
-    """Answered with the offsets that each client of the group has in its memory."""
+    """Response body: ConsumerStatusTable, the in-memory offsets of each client of the group."""
 
     topic: str
     group: str

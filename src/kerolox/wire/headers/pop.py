@@ -1,4 +1,7 @@
-"""Popping: the broker remembers what it has handed out, and hands it out again if nobody says it was consumed."""
+"""Requests of pop consumption.
+
+A popped message is invisible to its group until it is acked or its invisible time ends.
+"""
 
 from kerolox.codes import RequestCode
 from kerolox.wire.header import Empty, Header, Request
@@ -16,17 +19,17 @@ class Popped(Header):
 
 
 class PopMessage(Request[Popped], code=RequestCode.POP_MESSAGE):
-    """Answered with records."""
+    """Response body: records."""
 
     consumer_group: str
     topic: str
-    # -1 is any.
+    # -1 means any queue.
     queue_id: Int32
     max_msg_nums: Int32
     invisible_time: Int64
     poll_time: Int64
     born_time: Int64
-    # Where a group begins that was never here: 0 at the first message, 1 at the last.
+    # Start of a group without offsets: 0 at the min offset, 1 at the max offset.
     init_mode: Int32
     exp_type: str | None = None
     exp: str | None = None
@@ -35,7 +38,7 @@ class PopMessage(Request[Popped], code=RequestCode.POP_MESSAGE):
 
 
 class PeekMessage(Request[Popped], code=RequestCode.PEEK_MESSAGE):
-    """The same, and nothing is remembered of it."""
+    """Reads like PopMessage, without a checkpoint: the messages stay visible."""
 
     consumer_group: str
     topic: str
@@ -47,13 +50,13 @@ class AckMessage(Request[Empty], code=RequestCode.ACK_MESSAGE):
     consumer_group: str
     topic: str
     queue_id: Int32
-    # The receipt: where and when the message was popped.
+    # The receipt handle: queue, offset and time of the pop.
     extra_info: str
     offset: Int64
 
 
 class BatchAckMessage(Request[Empty], code=RequestCode.BATCH_ACK_MESSAGE):
-    """Carries a BatchAck."""
+    """Request body: BatchAck."""
 
 
 class InvisibleTimeChanged(Header):
@@ -69,7 +72,7 @@ class ChangeMessageInvisibleTime(Request[InvisibleTimeChanged], code=RequestCode
     extra_info: str
     offset: Int64
     invisible_time: Int64
-    # It comes again without counting as consumed (5.5).
+    # Redeliver without increasing reconsumeTimes (5.5).
     suspend: bool | None = None
 
 
@@ -79,7 +82,7 @@ class Notified(Header):
 
 
 class Notification(Request[Notified], code=RequestCode.NOTIFICATION):
-    """Waits until there is something to pop."""
+    """Long poll that ends when a message can be popped."""
 
     consumer_group: str
     topic: str
@@ -88,6 +91,9 @@ class Notification(Request[Notified], code=RequestCode.NOTIFICATION):
     born_time: Int64
     order: bool | None = None
     attempt_id: str | None = None
+    # Since 5.5: messages that the expression excludes do not end the wait.
+    exp_type: str | None = None
+    exp: str | None = None
 
 
 class PollingCounted(Header):
@@ -101,4 +107,4 @@ class PollingInfo(Request[PollingCounted], code=RequestCode.POLLING_INFO):
 
 
 class PopRollback(Request[Empty], code=RequestCode.POP_ROLLBACK):
-    """Has a broker that keeps its checkpoints in RocksDB write them to the revive log."""
+    """Moves pop checkpoints from RocksDB to the revive log."""

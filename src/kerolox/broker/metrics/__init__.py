@@ -1,0 +1,1 @@
+"""Counters of a broker, and their export to Prometheus and mqadmin."""

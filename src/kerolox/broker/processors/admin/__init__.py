@@ -1,0 +1,1 @@
+"""Processors of requests from administration tools (AdminBrokerProcessor)."""

@@ -1,0 +1,1 @@
+"""Pull requests: message filters, bulk responses and slow consumers."""

@@ -1,0 +1,1 @@
+"""Sends: admission, collection of plain sends, batches, the store call and the responses."""

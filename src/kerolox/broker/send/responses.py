@@ -1,0 +1,137 @@
+"""Responses to sends: encodes where each message was stored from templates, without a header object."""
+
+import functools
+from collections.abc import Iterable, Sequence
+from operator import add
+from typing import Any, TypeAlias
+
+import msgspec
+
+from kerolox.broker.config import BrokerConfig
+from kerolox.broker.send.put import MessagePut
+from kerolox.message.hosts import Host
+from kerolox.message.plain_properties import FoundProperties
+from kerolox.remoting.connection import Connection
+from kerolox.remoting.router import Incoming
+from kerolox.store.log.commit_log import Append, Appended
+from kerolox.wire import binary
+from kerolox.wire.command import JSON, ONEWAY_BIT, answer_template, binary_answer_with
+from kerolox.wire.frames import PREFIX
+
+# In the order in which Java writes them.
+_FIELDS = '"queueId":"%%d","TRACE_ON":"%s","MSG_REGION":%s,"transactionId":"%%b","msgId":"%s%%016X","queueOffset":"%%d"'
+# The fields of a binary header: each value follows its size in four bytes, of which only the last is not zero.
+_BINARY_FIELDS = (
+    b"\0\5msgId\0\0\0%c%b%%016X\0\7queueId\0\0\0%%c%%b\0\x0bqueueOffset\0\0\0%%c%%b\0\x0dtransactionId\0\0\0%%c%%b%b"
+)
+# The size must fit into the last byte of its field.
+UNIQUE_KEY_SIZE_MAX = 63
+_pack_prefix = PREFIX.pack
+
+# Where a message was stored: (queue id, physical offset, queue offset).
+Place: TypeAlias = tuple[int, int, int]
+
+
+class SendResponses:
+    """Encodes the usual response: the message is stored, and nothing else is to be reported."""
+
+    def __init__(self, config: BrokerConfig, message_put: MessagePut) -> None:
+        self._config = config
+        self._message_put = message_put
+
+    def write(self, request: Incoming[Any], place: Place, unique_key: bytes) -> bytes:
+        """Returns the response frame; the unique key must be `is_plain`."""
+        config, host = self._config, self._message_put.store_host
+        queue_id, physical_offset, queue_offset = place
+        if request.serialization == JSON:
+            template = _json_template(host, config.region_id, config.trace_on)
+            header = template % (queue_id, unique_key, physical_offset, queue_offset, request.opaque)
+            size = len(header)
+            return _pack_prefix(4 + size, size) + header
+        return self._binary(queue_id, physical_offset, queue_offset, unique_key, request.opaque)
+
+    def _binary(self, queue_id: int, physical_offset: int, queue_offset: int, unique_key: bytes, opaque: int) -> bytes:
+        config = self._config
+        queue, offset = b"%d" % queue_id, b"%d" % queue_offset
+        fields = _binary_template(self._message_put.store_host, config.region_id, config.trace_on) % (
+            physical_offset,
+            len(queue),
+            queue,
+            len(offset),
+            offset,
+            len(unique_key),
+            unique_key,
+        )
+        return binary_answer_with(fields, opaque)
+
+    def write_all(
+        self, serialization: int, opaques: Sequence[int], unique_keys: Sequence[bytes], places: Iterable[Place]
+    ) -> list[bytes]:
+        """Returns the response frames of requests in one serialization; all unique keys must be `is_plain`."""
+        host, region, is_traced = self._message_put.store_host, self._config.region_id, self._config.trace_on
+        rows = zip(places, unique_keys, opaques, strict=True)
+        if serialization == JSON:
+            template = _json_template(host, region, is_traced)
+            headers = [
+                template % (queue_id, key, physical_offset, queue_offset, opaque)
+                for (queue_id, physical_offset, queue_offset), key, opaque in rows
+            ]
+            return list(map(add, map(_json_prefix, map(len, headers)), headers))
+        return [self._binary(*place, key, opaque) for place, key, opaque in rows]
+
+    def send_all(
+        self, requests: Sequence[Incoming[Any]], found: Sequence[FoundProperties], places: Sequence[Place]
+    ) -> None:
+        """Queues the responses to plain sends, except oneway ones; the store flushes them with its callback."""
+        template = _json_template(self._message_put.store_host, self._config.region_id, self._config.trace_on)
+        connection: Connection | None = None
+        frames: list[bytes] = []
+        for request, (unique_key, _, _), place in zip(requests, found, places, strict=True):
+            if request.flag & ONEWAY_BIT:
+                continue
+            if request.origin is not connection:
+                if connection is not None:
+                    connection.send_all(frames, is_flushed=True)
+                connection, frames = request.origin, []
+            if request.serialization == JSON:
+                queue_id, physical_offset, queue_offset = place
+                header = template % (queue_id, unique_key, physical_offset, queue_offset, request.opaque)
+                size = len(header)
+                frames.append(_pack_prefix(4 + size, size) + header)
+            else:
+                frames.append(self.write(request, place, unique_key))
+        if connection is not None:
+            connection.send_all(frames, is_flushed=True)
+
+
+def places_of(draft: Append, appended: Appended) -> list[Place]:
+    """Returns where each record of an append was stored."""
+    if draft.queue_ids is None:
+        return [(draft.queue_id, appended.physical_offset, appended.queue_offset)]
+    physical_offsets = map(appended.physical_offset.__add__, draft.starts)
+    return list(zip(draft.queue_ids, physical_offsets, draft.queue_offsets, strict=True))
+
+
+def is_plain(unique_key: bytes) -> bool:
+    """Whether a unique key needs no escaping in a response, and its size fits into one byte."""
+    return unique_key.isalnum() and len(unique_key) <= UNIQUE_KEY_SIZE_MAX
+
+
+@functools.lru_cache(maxsize=1024)
+def _json_prefix(size: int) -> bytes:
+    """Returns the frame prefix of a JSON header of `size` bytes without a body."""
+    return _pack_prefix(4 + size, size)
+
+
+@functools.lru_cache(maxsize=16)
+def _json_template(host: Host, region: str, is_traced: bool) -> bytes:
+    text = msgspec.json.encode(region).decode().replace("%", "%%")
+    fields = _FIELDS % ("true" if is_traced else "false", text, host.hex().upper())
+    return answer_template(fields.encode())
+
+
+@functools.lru_cache(maxsize=16)
+def _binary_template(host: Host, region: str, is_traced: bool) -> bytes:
+    last = binary.encode_fields({"MSG_REGION": region, "TRACE_ON": "true" if is_traced else "false"})
+    text = host.hex().upper().encode()
+    return _BINARY_FIELDS % (len(text) + 16, text, last.replace(b"%", b"%%"))

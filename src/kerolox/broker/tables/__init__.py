@@ -1,0 +1,1 @@
+"""Tables of a broker: topics, consumer groups, offsets, filters, connected clients and queue locks."""

@@ -1,0 +1,1 @@
+"""`mqadmin` commands for users, ACL policies and ACL files."""

@@ -1,0 +1,1 @@
+"""`mqadmin` commands for brokers, clusters and NameServers."""

@@ -1,0 +1,1 @@
+"""`mqadmin` commands for consumer groups and clients."""

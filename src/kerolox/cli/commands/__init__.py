@@ -1,0 +1,1 @@
+"""The subcommands of `kerolox`, one module each."""

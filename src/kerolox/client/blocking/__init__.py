@@ -1,0 +1,1 @@
+"""The blocking clients: the same classes for code without an event loop."""

@@ -1,0 +1,1 @@
+"""Fetching messages: pull and pop requests, and the messages in process."""

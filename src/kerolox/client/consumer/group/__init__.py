@@ -1,0 +1,1 @@
+"""MemberSettings of a consumer group: rebalance, assigned queues and offsets."""

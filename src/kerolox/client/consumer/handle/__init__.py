@@ -1,0 +1,1 @@
+"""Handling messages: the calls of user handlers, acks and retries."""

@@ -1,0 +1,1 @@
+"""The HTTP side of the dashboard: connections, security, login and page rendering."""

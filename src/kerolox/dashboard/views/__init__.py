@@ -1,0 +1,1 @@
+"""View helpers that several pages share."""

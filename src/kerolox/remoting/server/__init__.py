@@ -1,0 +1,1 @@
+"""The server side: listeners, connections, their limits, and metrics over HTTP."""

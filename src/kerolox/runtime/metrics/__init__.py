@@ -1,0 +1,1 @@
+"""Metrics: counters by label, and their export to Prometheus."""

@@ -1,0 +1,1 @@
+"""Text formats: fastjson, properties files, and text that is safe for terminals."""

@@ -1,0 +1,1 @@
+"""Connections of Spark processes to a cluster, and the metadata they query."""

@@ -1,0 +1,1 @@
+"""Runs pipelines: their specification, queries, progress and session."""

@@ -1,0 +1,1 @@
+"""Reading topics: offsets, partitioning and the tasks that pull."""

@@ -1,0 +1,1 @@
+"""`format("rocketmq-store")`: reads commit log files without a broker."""

@@ -1,0 +1,1 @@
+"""Writing tables to topics."""

@@ -1,0 +1,1 @@
+"""Checking, repairing and dumping a store."""

@@ -1,1 +1,0 @@
-"""Verifying a store, and printing what is in it."""

@@ -1,0 +1,1 @@
+"""Deletion of expired files and deleted topics."""

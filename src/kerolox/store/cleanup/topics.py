@@ -1,0 +1,146 @@
+"""Deletes consume queues: of deleted topics, of unused topics, and queues whose messages have all expired."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from kerolox.runtime.threads import in_thread
+from kerolox.store.cleanup.deleted_topics import DeletedTopics
+from kerolox.store.flush_behind import FlushBehind
+from kerolox.store.log.commit_log import CommitLog
+from kerolox.store.message_waiters import MessageWaiters
+from kerolox.store.queue.queues import LIGHT_PREFIX
+
+log = logging.getLogger(__name__)
+
+SYSTEM_TOPICS = frozenset(
+    {
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+    }
+)
+_SYSTEM_PREFIX = "rmq_sys_"
+# Deleting holds the lock of `FlushBehind`, and renaming blocks the event loop: so it is done a few at a time.
+_TOPICS_AT_ONCE_MAX = 16
+_QUEUES_AT_ONCE_MAX = 200
+
+
+class TopicCleanup:
+    """A queue is deleted by renaming its directory, which is atomic; the files are removed after that.
+
+    Its records stay in the log, and can be found by key, until their files expire.
+    """
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        flush_behind: FlushBehind,
+        message_waiters: MessageWaiters,
+        deleted_topics: DeletedTopics,
+        *,
+        queue_offsets: dict[tuple[str, int], int],
+        clear_stray: Callable[[], None],
+    ) -> None:
+        self._log = commit_log
+        self._queues = flush_behind.queues
+        self._flush_behind = flush_behind
+        self._message_waiters = message_waiters
+        self._deleted_topics = deleted_topics
+        self._queue_offsets = queue_offsets
+        # Called first, so that bytes of refused appends cannot reappear after a crash with offsets of the old queue.
+        self._clear_stray = clear_stray
+
+    def load(self) -> None:
+        """Completes deletions that a stop interrupted. May block."""
+        for (topic, queue_id), queue in list(self._queues.items()):
+            # A queue that was recreated has entries of later records.
+            if queue.max_physical_offset <= self._deleted_topics.offsets.get(topic, -1):
+                self._sweep([self._queues.detach(topic, queue_id, self._deleted_topics.offsets[topic])])
+
+    async def delete(self, topics: Collection[str]) -> int:
+        """Deletes all queues of these topics; returns how many topics had any. Their offsets restart at 0.
+
+        OSError if a power cut might bring them back; the call may be repeated.
+        """
+        count = 0
+        wanted = sorted(set(topics))
+        for first in range(0, len(wanted), _TOPICS_AT_ONCE_MAX):
+            async with self._flush_behind.lock:
+                count += await self._delete(set(wanted[first : first + _TOPICS_AT_ONCE_MAX]))
+        return count
+
+    async def clean_unused(self, known: Collection[str]) -> int:
+        """Deletes the topics that are neither in `known` nor system topics; returns how many."""
+        topics = {topic for topic, _ in self._queue_offsets} | {topic for (topic, _), _ in self._queues.items()}
+        unused = [topic for topic in topics - set(known) if not _is_kept(topic)]
+        return await self.delete(unused)
+
+    async def clean_expired(self) -> int:
+        """Deletes the queues whose messages are all gone from the log; returns how many.
+
+        Their offsets restart at 0, although the topic still exists.
+        """
+        count = 0
+        first = self._log.first_offset
+        keys = [key for key, queue in self._queues.items() if queue.has_expired(first) and not _is_system(key[0])]
+        for start in range(0, len(keys), _QUEUES_AT_ONCE_MAX):
+            async with self._flush_behind.lock:
+                self._clear_stray()
+                # Skip queues with messages that are appended but not dispatched: those have their offsets already.
+                expired = [
+                    key
+                    for key in keys[start : start + _QUEUES_AT_ONCE_MAX]
+                    if (queue := self._queues.get(*key)) is not None
+                    if queue.has_expired(first) and self._queue_offsets.get(key) == queue.max_offset
+                ]
+                end = self._log.end_offset
+                await in_thread(self._sweep, [self._detach(key, end) for key in expired])
+                count += len(expired)
+        return count
+
+    async def _delete(self, topics: set[str]) -> int:
+        keys: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+        for key in self._queue_offsets.keys() | dict(self._queues.items()).keys():
+            if key[0] in topics:
+                keys[key[0]].append(key)
+        renamed = []
+        self._clear_stray()
+        end = self._log.end_offset
+        for topic, of_topic in keys.items():
+            # No await until all queues are detached: records that are not dispatched yet must not reach a queue.
+            self._deleted_topics.note(topic, end)
+            renamed += [self._detach(key, end) for key in of_topic]
+            log.info("deleted topic %s with %d queues", topic, len(of_topic))
+        try:
+            if not self._deleted_topics.is_saved:
+                await in_thread(self._deleted_topics.save, self._deleted_topics.content())
+                self._deleted_topics.is_saved = True
+        finally:
+            await in_thread(self._sweep, renamed)
+        return len(keys)
+
+    def _detach(self, key: tuple[str, int], end_offset: int) -> Path | None:
+        renamed = self._queues.detach(*key, end_offset)
+        self._queue_offsets.pop(key, None)
+        self._message_waiters.notify(*key)
+        return renamed
+
+    def _sweep(self, renamed: list[Path | None]) -> None:
+        self._queues.sweep([path for path in renamed if path is not None])
+
+
+def _is_system(topic: str) -> bool:
+    return topic in SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX)
+
+
+def _is_kept(topic: str) -> bool:
+    return _is_system(topic) or topic.startswith(LIGHT_PREFIX)

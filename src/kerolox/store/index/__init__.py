@@ -1,0 +1,1 @@
+"""The key index: finds messages by key, unique key or tag."""

@@ -1,0 +1,503 @@
+"""The key index: physical offsets of messages by key (IndexService)."""
+
+import asyncio
+import functools
+import logging
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import takewhile
+from pathlib import Path
+
+from kerolox.message import sysflag
+from kerolox.message.records.columns import Columns
+from kerolox.message.tags import key_hash, key_hashes
+from kerolox.runtime.clock import Clock
+from kerolox.runtime.files import Disk
+from kerolox.store.errors import StoreDamaged, SyncFailed
+from kerolox.store.index.index_file import FileFlush, IndexFile
+from kerolox.store.index.key_hashes import hashes_by_position, hashes_by_record
+from kerolox.store.index.layout import ENTRY, HEADER, IndexHeader, IndexShape
+
+log = logging.getLogger(__name__)
+
+_NAME_DIGITS = 17
+_TAG_MARK = b"T#"
+_CACHED_SIZE_MAX = 64
+# Fewer keys than this are hashed one by one.
+_FEW = 16
+
+
+def tag_key(tag: bytes) -> bytes:
+    """Return the key under which RocketMQ 5.5 indexes messages with a tag: `topic#T#tag`."""
+    return _TAG_MARK + tag
+
+
+def index_keys(unique_key: bytes, keys: bytes, tag: bytes) -> list[bytes]:
+    """Return the index keys of a record; `keys` are separated by spaces."""
+    found = [unique_key] if unique_key else []
+    if keys:
+        found += [key for key in keys.split(b" ") if key]
+    if tag:
+        # After the keys, as in 5.5; 4.x never queries it.
+        found.append(tag_key(tag))
+    return found
+
+
+class KeyBatch:
+    """Index keys of consecutive records as columns: each list has one element per key."""
+
+    __slots__ = ("offsets", "texts", "timestamps", "topics")
+
+    def __init__(self) -> None:
+        self.topics: list[str] = []
+        self.texts: list[bytes] = []
+        self.offsets: list[int] = []
+        self.timestamps: list[int] = []
+
+    def add(self, topic: str, keys: Sequence[bytes], physical_offset: int, store_timestamp: int) -> None:
+        count = len(keys)
+        self.texts += keys
+        self.topics += [topic] * count
+        self.offsets += [physical_offset] * count
+        self.timestamps += [store_timestamp] * count
+
+
+class KeyIndex:
+    """Index files of one shape, each named after its creation time; only the newest grows.
+
+    In memory are about `pending_max` entries that are not written yet, and all slots of the newest file.
+    """
+
+    def __init__(
+        self, disk: Disk, directory: Path, clock: Clock, *, shape: IndexShape | None = None, pending_max: int = 16384
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._clock = clock
+        self._shape = shape or IndexShape()
+        self._pending_size_max = pending_max * ENTRY.size
+        self._files: list[IndexFile] = []
+        # The failed sync after which no flush can succeed, because it is unknown what is durable.
+        self.failure: SyncFailed | None = None
+
+    def load(
+        self, checkpoint_timestamp: int | None = None, *, heads: Mapping[str, str] | None = None, first_offset: int = 0
+    ) -> list[str]:
+        """Open the existing files and return the reasons why some were dropped.
+
+        `checkpoint_timestamp` is given after an unclean stop: up to then the index is known to be durable. Java drops
+        newer files. We verify them entry by entry, and also the last file, whose slots may be newer than its header.
+
+        `heads` are the expected headers by file name, if they were recorded; after an unclean stop files without one
+        are verified too. `first_offset` is the start of the log: files that end before it may be missing.
+
+        The first file that cannot be trusted and all later ones are dropped; the caller must dispatch the log again
+        from `end_physical_offset`.
+        """
+        damage = self._open_all()
+        damage += self._compare(heads or {}, first_offset)
+        if checkpoint_timestamp is not None:
+            damage = self._restore(checkpoint_timestamp, heads) or damage
+            try:
+                # Write rebuilt slots now: the next process to read the files may be Java, which does not rebuild them.
+                self.flush().run()
+            except (OSError, SyncFailed) as error:
+                log.error("key index: restored slots could not be written yet: %s", error)
+        try:
+            if self._files:
+                self._files[-1].grow()
+        except StoreDamaged as error:
+            damage.append(str(error))
+            self._keep(len(self._files) - 1)
+            if self._files:
+                self._files[-1].grow()
+        for reason in damage:
+            log.warning("key index: %s; it is rebuilt from the commit log", reason)
+        return damage
+
+    @property
+    def heads(self) -> dict[str, str]:
+        """File name → header on disk in hexadecimal digits."""
+        return {file.path.name: file.durable_header.encode().hex() for file in self._files}
+
+    def _compare(self, heads: Mapping[str, str], first_offset: int) -> list[str]:
+        """Drop the first file whose header differs from the expected one, and all later files; return the reason."""
+        files = {file.path.name: file for file in self._files}
+        for name, digits in heads.items():
+            expected = IndexHeader.decode(bytes.fromhex(digits))
+            found = files.get(name)
+            is_expired = expected.is_empty or expected.end_physical_offset < first_offset
+            if (found is None and is_expired) or (found is not None and found.header == expected):
+                continue
+            ends = [file.header.end_physical_offset for file in self._files[: _index_of(self._files, found)]]
+            self._keep(sum(1 for _ in takewhile(expected.begin_physical_offset.__ge__, ends)))
+            return [f"{name} is missing" if found is None else f"the header of {name} has changed since it was written"]
+        return []
+
+    @property
+    def paths(self) -> list[Path]:
+        return [file.path for file in self._files]
+
+    @property
+    def end_physical_offset(self) -> int:
+        """Records before this offset are in the index; of the one at it, all or some keys may be."""
+        return self._files[-1].header.end_physical_offset if self._files else 0
+
+    @property
+    def indexed_end_offset(self) -> int:
+        """`end_physical_offset` + 1, or 0 if there is no file, as recorded in the log checksums."""
+        return self.end_physical_offset + 1 if self._files else 0
+
+    @property
+    def end_timestamp(self) -> int:
+        """Store timestamp of the last record in the index; 0 if there is none."""
+        return self._files[-1].header.end_timestamp if self._files else 0
+
+    def put(self, topic: str, keys: Sequence[bytes], physical_offset: int, store_timestamp: int) -> None:
+        """Add all keys of a record, unless it is in the index already.
+
+        On OSError some of them may have been added; putting the record again adds the others.
+        """
+        if not keys:
+            return
+        hashes = [_hash(topic, key) for key in keys]
+        if self._files:
+            file = self._files[-1]
+            end_offset = file.header.end_physical_offset
+            if physical_offset <= end_offset:
+                if physical_offset < end_offset:
+                    return
+                hashes = [hashed for hashed in hashes if not self._has(hashed, physical_offset)]
+            if len(file.pending) >= self._pending_size_max:
+                file.write_entries()
+        else:
+            file = self._roll()
+        count = file.put(hashes, physical_offset, store_timestamp)
+        while count < len(hashes):
+            file = self._roll()
+            count += file.put(hashes[count:], physical_offset, store_timestamp)
+
+    def put_all(self, batch: KeyBatch) -> None:
+        """Add the keys of many records, as `put`. The batch may be changed."""
+        end_offset = self.end_physical_offset if self._files else -1
+        offsets = batch.offsets
+        first = bisect_right(offsets, end_offset)
+        if first:
+            # The last record in the index may lack some of its keys.
+            for at in range(bisect_left(offsets, end_offset), first):
+                self.put(batch.topics[at], batch.texts[at : at + 1], end_offset, batch.timestamps[at])
+            batch.topics, batch.texts = batch.topics[first:], batch.texts[first:]
+            offsets, batch.timestamps = offsets[first:], batch.timestamps[first:]
+        self._add(_hashes(batch.topics, batch.texts), offsets, batch.timestamps)
+
+    def put_columns(self, run: Columns) -> None:
+        """Add the keys of consecutive records, as `put`."""
+        flags, offsets, timestamps = run.sys_flags, run.physical_offsets, run.store_timestamps
+        if self._files and offsets[-1] < self.end_physical_offset:
+            # All of them are in the index already.
+            return
+        if sysflag.ROLLBACK in {flag & sysflag.TRANSACTION_MASK for flag in set(flags)} or (
+            self._files and offsets[0] <= self.end_physical_offset
+        ):
+            self._put_selected(run)
+            return
+        tag_hashes = _tag_hashes(run.topics, run.tags)
+        by_position = hashes_by_position(run, tag_hashes)
+        if by_position is None:
+            self._add(*hashes_by_record(run, tag_hashes))
+            return
+        # All records have equally many keys: interleave the columns into record order.
+        step = len(by_position)
+        flat = [[0] * (step * len(run)) for _ in range(3)]
+        for at, hashes in enumerate(by_position):
+            for column, values in zip(flat, (hashes, offsets, timestamps), strict=True):
+                column[at::step] = values
+        self._add(*flat)
+
+    def _put_selected(self, run: Columns) -> None:
+        """Add the keys of the records that are neither ROLLBACK records nor in the index already."""
+        batch = KeyBatch()
+        for record in run.summaries():
+            if record.sys_flag & sysflag.TRANSACTION_MASK != sysflag.ROLLBACK:
+                keys = index_keys(record.unique_key, record.keys, record.tag)
+                batch.add(record.topic, keys, record.physical_offset, record.store_timestamp)
+        self.put_all(batch)
+
+    def _add(self, hashes: Sequence[int], offsets: Sequence[int], timestamps: Sequence[int]) -> None:
+        while hashes:
+            file = self._files[-1] if self._files else self._roll()
+            if file.is_full:
+                file = self._roll()
+            if len(file.pending) >= self._pending_size_max:
+                file.write_entries()
+            count = file.put_all(hashes, offsets, timestamps)
+            if count == len(hashes):
+                return
+            hashes, offsets, timestamps = hashes[count:], offsets[count:], timestamps[count:]
+
+    def query(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> list[int]:
+        """Return physical offsets of at most `count_max` records with this key, newest first.
+
+        Only hashes are compared, so records with other keys may be among them, and times only to the second.
+        """
+        walk = self.walk(topic, key, count_max, begin_timestamp, end_timestamp)
+        return [offset for offset in walk if offset is not None]
+
+    async def search(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> list[int]:
+        """Return the result of `query`; lets other tasks run during a long search."""
+        found: list[int] = []
+        for offset in self.walk(topic, key, count_max, begin_timestamp, end_timestamp):
+            if offset is None:
+                await asyncio.sleep(0)
+            else:
+                found.append(offset)
+        return found
+
+    def walk(
+        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
+    ) -> Iterator[int | None]:
+        """Yield the offsets of `query` one by one, and None where other tasks should run; files may be deleted then."""
+        hashed = key_hash(topic, key)
+        left = count_max
+        for file in self._files[::-1]:
+            if left <= 0:
+                return
+            header = file.header
+            if _may_hold(header, begin_timestamp, end_timestamp):
+                for offset in file.walk(hashed, begin_timestamp, end_timestamp):
+                    yield offset
+                    if offset is not None:
+                        left -= 1
+                        if left == 0:
+                            return
+            if header.begin_timestamp < begin_timestamp:
+                return
+
+    def flush(self) -> "IndexFlush":
+        """Write all entries and return an IndexFlush that makes the index durable.
+
+        It may run in a thread while more keys are put, but only one at a time, and no file may be deleted, cut or
+        closed meanwhile.
+        """
+        flushes: list[FileFlush] = []
+        for file in self._files:
+            if file.is_growing:
+                flush = file.flush()
+                if flush is not None:
+                    flushes.append(flush)
+                elif file is not self._files[-1]:
+                    file.release_slots()
+        return IndexFlush(self, flushes, self.end_timestamp)
+
+    def delete_before(self, physical_offset: int) -> int:
+        """Remove the files whose records are all before this offset, but never the last; return how many. Blocks."""
+        return self.detach_before(physical_offset).run()
+
+    def detach_before(self, physical_offset: int) -> "IndexRemoval":
+        """Drop the files of `delete_before` and return an IndexRemoval that deletes them, in a thread if wanted."""
+        count = 0
+        while count < len(self._files) - 1 and self._files[count].header.end_physical_offset < physical_offset:
+            count += 1
+        removal = IndexRemoval(self._files[:count], self._disk, self._directory)
+        del self._files[:count]
+        return removal
+
+    def cut(self, physical_offset: int) -> None:
+        """Remove durably the entries at or after this offset, which the log has lost. Blocks."""
+        kept = [file for file in self._files if file.header.begin_physical_offset < physical_offset]
+        self._keep(len(kept))
+        if self._files and self.end_physical_offset >= physical_offset:
+            try:
+                self._files[-1].cut(physical_offset)
+            except StoreDamaged as error:
+                log.error("key index: %s; the file is rebuilt from the commit log", error)
+                self._keep(len(self._files) - 1)
+        if self._files:
+            # Its slots may have been released when it was full.
+            self._files[-1].grow()
+        self.flush().run()
+
+    def close(self) -> None:
+        """Make everything durable and close the files. Blocks."""
+        try:
+            self.flush().run()
+        finally:
+            self._close_all()
+
+    def _has(self, hashed: int, physical_offset: int) -> bool:
+        # The keys of a record may be in two files, if the first became full.
+        files = takewhile(lambda file: file.header.end_physical_offset >= physical_offset, reversed(self._files))
+        return any(file.has(hashed, physical_offset) for file in files)
+
+    def _roll(self) -> IndexFile:
+        header = IndexHeader()
+        if self._files:
+            full = self._files[-1]
+            full.write_entries()
+            header.begin_timestamp = header.end_timestamp = full.header.end_timestamp
+            header.begin_physical_offset = header.end_physical_offset = full.header.end_physical_offset
+        else:
+            self._disk.make_directory(self._directory)
+            self._disk.sync(self._directory.parent)
+        file = IndexFile.create(self._disk, self._next_path(), self._shape, header)
+        self._files.append(file)
+        log.info("key index continues in %s", file.path)
+        return file
+
+    def _next_path(self) -> Path:
+        seconds, millis = divmod(self._clock.millis(), 1000)
+        name = int(f"{datetime.fromtimestamp(seconds):%Y%m%d%H%M%S}{millis:03d}")
+        if self._files:
+            # Local time goes back every autumn, but the newest file must have the greatest name.
+            name = max(name, int(self._files[-1].path.name) + 1)
+        return self._directory / f"{name:0{_NAME_DIGITS}d}"
+
+    def _open_all(self) -> list[str]:
+        """Open the files up to the first damaged one and remove the rest; return the reason."""
+        damage: list[str] = []
+        for name in self._disk.names(self._directory):
+            if len(name) != _NAME_DIGITS or not name.isdigit():
+                continue
+            path = self._directory / name
+            try:
+                if damage:
+                    self._disk.remove(path)
+                elif self._has_entries(path):
+                    self._files.append(IndexFile.open(self._disk, path, self._shape))
+                else:
+                    # Created, but the process stopped before adding an entry.
+                    self._disk.remove(path)
+            except StoreDamaged as error:
+                damage.append(str(error))
+                self._disk.remove(path)
+        # Java names files by local time without that correction, so they may be out of order.
+        self._files.sort(key=lambda file: (file.header.begin_physical_offset, file.header.end_physical_offset))
+        return damage
+
+    def _has_entries(self, path: Path) -> bool:
+        file = self._disk.open(path)
+        try:
+            header = file.read(0, HEADER.size)
+        finally:
+            file.close()
+        return any(header) and not (len(header) == HEADER.size and IndexHeader.decode(header).is_empty)
+
+    def _restore(self, checkpoint_timestamp: int, heads: Mapping[str, str] | None) -> list[str]:
+        for index, file in enumerate(self._files):
+            is_new = file is self._files[-1] or file.header.end_timestamp > checkpoint_timestamp
+            if is_new or (heads is not None and file.path.name not in heads):
+                try:
+                    file.restore()
+                except StoreDamaged as error:
+                    self._keep(index)
+                    return [str(error)]
+        return []
+
+    def _keep(self, count: int) -> None:
+        """Remove all but the first `count` files, newest first."""
+        while len(self._files) > count:
+            self._files.pop().remove()
+            self._disk.sync(self._directory)
+
+    def _close_all(self) -> None:
+        while self._files:
+            self._files.pop().close()
+
+
+def _index_of(files: Sequence[IndexFile], file: IndexFile | None) -> int:
+    return len(files) if file is None else files.index(file)
+
+
+def _tag_hashes(topics: Sequence[str], tags: Sequence[bytes]) -> list[int]:
+    """Return the hashes of the tags' index keys; each distinct tag is hashed once."""
+    if topics.count(topics[0]) == len(topics):
+        known = {tag: key_hash(topics[0], tag_key(tag)) for tag in set(tags)}
+        return list(map(known.__getitem__, tags))
+    pairs = list(zip(topics, tags, strict=True))
+    known_pairs = {pair: key_hash(pair[0], tag_key(pair[1])) for pair in set(pairs)}
+    return [known_pairs[pair] for pair in pairs]
+
+
+def _hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
+    return list(map(_hash, topics, keys)) if len(keys) < _FEW else key_hashes(topics, keys)
+
+
+def _hash(topic: str, key: bytes) -> int:
+    is_tag = key.startswith(_TAG_MARK) and len(key) <= _CACHED_SIZE_MAX
+    return _tag_hash(topic, key[len(_TAG_MARK) :]) if is_tag else key_hash(topic, key)
+
+
+@functools.lru_cache(maxsize=8192)
+def _tag_hash(topic: str, tag: bytes) -> int:
+    """Return the hash of a tag's index key, cached because there are few tags."""
+    return key_hash(topic, tag_key(tag))
+
+
+def _may_hold(header: IndexHeader, begin_timestamp: int, end_timestamp: int) -> bool:
+    # As in Java (IndexFile.isTimeMatched). If the clock was set back a file may end before it begins; then this is not
+    # the usual test for overlap.
+    return (
+        (begin_timestamp < header.begin_timestamp and end_timestamp > header.end_timestamp)
+        or header.begin_timestamp <= begin_timestamp <= header.end_timestamp
+        or header.begin_timestamp <= end_timestamp <= header.end_timestamp
+    )
+
+
+class IndexRemoval:
+    """Deletes index files. The next start finds those that could not be deleted."""
+
+    def __init__(self, files: list[IndexFile], disk: Disk, directory: Path) -> None:
+        self._files = files
+        self._disk = disk
+        self._directory = directory
+
+    def run(self) -> int:
+        """Delete the files and return how many; OSError if one could not be deleted."""
+        failures: list[OSError] = []
+        for file in self._files:
+            try:
+                file.remove()
+            except OSError as error:
+                failures.append(error)
+        if self._files:
+            self._disk.sync(self._directory)
+        if failures:
+            raise failures[0]
+        return len(self._files)
+
+
+class IndexFlush:
+    """Makes the index durable after its entries were written."""
+
+    def __init__(self, index: KeyIndex, flushes: list[FileFlush], end_timestamp: int) -> None:
+        self._index = index
+        self._flushes = flushes
+        self._end_timestamp = end_timestamp
+
+    def run(self, announce: Callable[[int], None] | None = None) -> int:
+        """Make the index durable and return the timestamp up to which it is, for the checkpoint; OSError if it failed.
+
+        `announce` gets the same timestamp just before headers are written: after a kill, Java drops the files that are
+        newer than the checkpoint.
+
+        SyncFailed, now and at every later flush, if it is unknown what is durable: a second fsync could succeed without
+        the data being on disk.
+        """
+        if self._index.failure is not None:
+            raise self._index.failure
+        try:
+            for flush in self._flushes:
+                flush.begin()
+            if announce is not None and self._flushes:
+                announce(self._end_timestamp)
+            for flush in self._flushes:
+                flush.end()
+        except SyncFailed as failure:
+            self._index.failure = failure
+            raise
+        return self._end_timestamp

@@ -1,1 +1,0 @@
-"""The key index."""

@@ -1,0 +1,224 @@
+"""Encodes messages into the records that the commit log appends (MessageExtEncoder)."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from kerolox.message import property_names, sysflag
+from kerolox.message.errors import MessageIllegal
+from kerolox.message.message import Message
+from kerolox.message.plain_properties import FoundProperties, PlainProperties, Traits
+from kerolox.message.properties import by_initials, find, find_by_initials, mark
+from kerolox.message.records import even_batch
+from kerolox.message.records.batch import PART_SIZE_MIN, has_at_most, to_records
+from kerolox.message.records.record import BODY_SIZE_MAX, Row, check_properties, encode, encode_runs
+from kerolox.message.records.summary import KEYS_MARK, TAGS_MARK, UNIQ_KEY_MARK
+from kerolox.message.records.uniform import VaryingColumns
+from kerolox.message.records.uniform import to_records as to_uniform_records
+from kerolox.message.tags import tags_code
+from kerolox.store.delay.delay_levels import DELAY_MARK, SCHEDULE_TOPIC, java_int
+from kerolox.store.index.key_index import index_keys, tag_key
+from kerolox.store.log.commit_log import Append, KeyColumns
+
+# Returns the message to store in place of the one sent; the message itself if the diversion does not apply.
+Diversion: TypeAlias = Callable[[Message], Message]
+
+_INNER_NUM_MARK = mark(property_names.INNER_NUM)
+_WAIT_MARK = mark(property_names.WAIT)
+# Properties of messages that need special handling: inner batches, transactions, POP checkpoints.
+_UNUSUAL = (_INNER_NUM_MARK, mark(property_names.TRAN_MSG), mark(property_names.POP_CK))
+# The outline of properties has names by their first four bytes.
+_WAIT, _TAGS, _KEYS, _INNER = (name[:4] for name in (_WAIT_MARK, TAGS_MARK, KEYS_MARK, _INNER_NUM_MARK))
+
+
+class MessageEncoder:
+    """Encodes messages into appends; MessageIllegal for messages that must not be stored, as in Java.
+
+    Each diversion sees the result of the one before. The diversion of delay levels comes before the one of timers,
+    since a delay level takes precedence. Messages that a timer or delay level delivers must not be encoded here again.
+    """
+
+    def __init__(
+        self,
+        diversions: Mapping[bytes, Diversion] | None = None,
+        *,
+        body_size_max: int = BODY_SIZE_MAX,
+        parts_max: int = sys.maxsize,
+        keys_max: int = sys.maxsize,
+    ) -> None:
+        # Diversion by the first four bytes of a property that all its messages have.
+        self._diversions = tuple((name[:4], divert) for name, divert in (diversions or {}).items())
+        self.body_size_max = body_size_max
+        # Limits of a batch, which is dispatched at once: its messages, and the keys of all of them.
+        self._parts_max = parts_max
+        self._keys_max = keys_max
+        # Reads the properties of messages that are stored unchanged.
+        self.properties = PlainProperties((*(diversions or {}), *_UNUSUAL))
+
+    def encode(self, message: Message) -> Append:
+        """Encodes a message. A diversion may store it under another topic and queue; `message` is not changed."""
+        check_properties(message.properties)
+        return self.encode_outlined(message, by_initials(message.properties))
+
+    def encode_outlined(self, message: Message, outlined: dict[bytes, bytes]) -> Append:
+        """Like `encode`, given an outline of the properties, which may cover only some of them."""
+        sys_flag, properties = message.sys_flag, message.properties
+        if sys_flag & sysflag.INNER_BATCH or _INNER in outlined:
+            _check_inner_batch(message)
+        # The types PREPARED and ROLLBACK have this bit; one test keeps the common case cheap.
+        if sys_flag & sysflag.PREPARED:
+            records = encode(message, self.body_size_max)
+            return Append(message.topic, message.queue_id, records, (0,), False, _is_awaited(properties))
+        is_awaited = _WAIT not in outlined or find_by_initials(outlined, properties, _WAIT_MARK) != b"false"
+        for prefix, divert in self._diversions:
+            if prefix in outlined:
+                message = divert(message)
+        append = Append(message.topic, message.queue_id, encode(message, self.body_size_max), (0,), True, is_awaited)
+        if message.topic != SCHEDULE_TOPIC:
+            unique_key = find_by_initials(outlined, properties, UNIQ_KEY_MARK)
+            if _TAGS in outlined or _KEYS in outlined:
+                tag, keys = (
+                    find_by_initials(outlined, properties, TAGS_MARK),
+                    find_by_initials(outlined, properties, KEYS_MARK),
+                )
+                append.keys = index_keys(unique_key, keys, tag)
+                append.tags_code = tags_code(tag)
+            else:
+                append.keys = [unique_key] if unique_key else []
+        return append
+
+    def encode_plain(
+        self, topic: str, store_host: bytes, rows: Sequence[Row], found: Sequence[FoundProperties], size_max: int
+    ) -> list[Append]:
+        """Encodes plain messages of one topic by what was found in their properties.
+
+        Each append has at most `size_max` bytes. The caller has checked the sizes of the bodies.
+        """
+        appends = []
+        first = 0
+        for records, starts in encode_runs(topic, store_host, rows, size_max):
+            end = first + len(starts)
+            append = Append(topic, rows[first][0], records, starts)
+            if len(starts) == 1:
+                # The usual case under low load.
+                unique_key, more, traits = found[first]
+                append.keys = index_keys(unique_key, more, traits.tag)
+                append.tags_code = traits.tags_code
+            else:
+                append.key_columns = _key_columns(starts, found[first:end])
+                append.queue_ids = [row[0] for row in rows[first:end]]
+            appends.append(append)
+            first = end
+        return appends
+
+    def encode_uniform(
+        self, first: Message, after_size: int, varying: VaryingColumns, traits: Traits, size_max: int
+    ) -> list[Append]:
+        """Encodes messages that differ only in `varying`; `first` is the first of them (see `uniform.to_records`)."""
+        records, starts = to_uniform_records(first, after_size, varying)
+        count = max(size_max // starts.step, 1)
+        appends = []
+        for at in range(0, len(starts), count):
+            part = starts[: len(starts[at : at + count])]
+            parts = _even_key_columns(part, list(varying.unique_keys[at : at + count]), traits)
+            queue_ids = varying.queue_ids[at : at + count]
+            data = records[starts[at] : starts[at] + part.stop]
+            appends.append(Append(first.topic, queue_ids[0], data, part, key_columns=parts, queue_ids=queue_ids))
+        return appends
+
+    def encode_batch(self, shared: Message, body: bytes) -> Append:
+        """Encodes a producer batch, one record per part. All but body, flag and properties come from `shared`.
+
+        As in 5.x, properties of the request itself are not stored (4.9 adds them to those of each part), and a delay
+        level in a part's own properties has no effect. RecordError if the body is not a batch.
+        """
+        self._check_batch(shared, body)
+        even_append = self._even_batch(shared, body)
+        if even_append is not None:
+            return even_append
+        records, starts, properties = to_records(body, shared)
+        self._check_keys(properties)
+        append = Append(shared.topic, shared.queue_id, records, starts, True, _is_awaited(shared.properties))
+        found = [read for read in map(self.properties.read, properties) if read is not None]
+        if len(found) == len(starts):
+            # Otherwise a part has unusual properties, and the dispatcher reads the records.
+            append.key_columns = _key_columns(starts, found)
+        return append
+
+    def _even_batch(self, shared: Message, body: bytes) -> Append | None:
+        """Encodes a batch whose messages differ in body and unique key only; None if they do not."""
+        outlined = even_batch.detect_layout(body)
+        read = None if outlined is None else self.properties.read(outlined.properties)
+        # Batches with keys, or very many messages, take the general path.
+        if outlined is None or read is None or read[1] or outlined.part_count > self._keys_max:
+            return None
+        encoded = even_batch.to_records(body, outlined, shared)
+        if encoded is None:
+            return None
+        records, starts, keys = encoded
+        parts = _even_key_columns(starts, keys, read[2])
+        is_awaited = _is_awaited(shared.properties)
+        return Append(shared.topic, shared.queue_id, records, starts, True, is_awaited, key_columns=parts)
+
+    def _check_batch(self, shared: Message, body: bytes) -> None:
+        _check_inner_batch(shared)
+        if not body:
+            raise MessageIllegal("the batch has no messages")
+        if len(body) > self.body_size_max:
+            raise MessageIllegal(f"batch of {len(body)} bytes, at most {self.body_size_max} allowed")
+        # Every part has a minimum size, so most batches need not be counted.
+        if len(body) > self._parts_max * PART_SIZE_MIN and not has_at_most(body, self._parts_max):
+            raise MessageIllegal(f"batch of more than {self._parts_max} messages (batchPartsMax)")
+        if sysflag.transaction_type(shared.sys_flag) != sysflag.NOT_TRANSACTION:
+            raise MessageIllegal("a batch cannot be part of a transaction")
+        text = find(shared.properties, DELAY_MARK)
+        level = java_int(text) if text else 0
+        if level is None or level > 0:
+            raise MessageIllegal(f"a batch cannot be delayed, but {property_names.DELAY} is {text[:100]!r}")
+
+    def _check_keys(self, properties: Sequence[bytes]) -> None:
+        # A key and a space take at least two bytes, so most batches need not be counted.
+        if sum(map(len, properties)) <= 2 * self._keys_max:
+            return
+        count = sum(len(find(data, KEYS_MARK).split()) for data in properties)
+        if count > self._keys_max:
+            raise MessageIllegal(f"batch with {count} keys, at most {self._keys_max} allowed")
+
+
+def _key_columns(starts: Sequence[int], found: Sequence[FoundProperties]) -> KeyColumns:
+    """Returns keys and tags codes of the records that begin at `starts`."""
+    keys: list[bytes] = []
+    key_starts: list[int] = []
+    tags_codes: list[int] = []
+    add_tags_code = tags_codes.append
+    for start, (unique_key, more, traits) in zip(starts, found, strict=True):
+        add_tags_code(traits.tags_code)
+        if more or traits.tag:
+            all_keys = index_keys(unique_key, more, traits.tag)
+            keys += all_keys
+            key_starts += (start,) * len(all_keys)
+        else:
+            keys.append(unique_key)
+            key_starts.append(start)
+    return KeyColumns(keys, key_starts, tags_codes)
+
+
+def _even_key_columns(starts: range, keys: list[bytes], traits: Traits) -> KeyColumns:
+    """Returns keys and tags codes of records that have no keys but unique ones and share one tag."""
+    key_starts: Sequence[int] = starts
+    if traits.tag:
+        keys = [key for unique_key in keys for key in (unique_key, tag_key(traits.tag))]
+        key_starts = [start for start in starts for _ in range(2)]
+    return KeyColumns(keys, key_starts, [traits.tags_code] * len(starts))
+
+
+def _is_awaited(properties: bytes) -> bool:
+    return find(properties, _WAIT_MARK) != b"false"
+
+
+def _check_inner_batch(message: Message) -> None:
+    """Refuses inner batches: they need a BatchConsumeQueue, which no topic here has."""
+    if message.sys_flag & sysflag.INNER_BATCH:
+        raise MessageIllegal(f"topic {message.topic!r} does not accept inner batches")
+    if find(message.properties, _INNER_NUM_MARK):
+        raise MessageIllegal(f"property {property_names.INNER_NUM} on a message that is not an inner batch")

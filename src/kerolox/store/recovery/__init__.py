@@ -1,0 +1,1 @@
+"""Recovery at startup: checkpoint, checksums, damaged ranges, derived files."""

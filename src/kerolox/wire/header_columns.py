@@ -1,0 +1,149 @@
+"""Reads many headers of sends as columns, if they differ only in opaque, queue id, born timestamp and unique key.
+
+A template is learnt from a decoded header. The bytes between the four values must equal those of the template, so
+they have the same meaning, and only the four values are parsed.
+"""
+
+import struct
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from kerolox.message import property_names
+from kerolox.message.properties import mark
+from kerolox.wire.command import JSON
+from kerolox.wire.header_templates import FIXED_SIZE, OPAQUE_SPAN, usual_fields
+from kerolox.wire.headers import messages as h
+
+Sending = h.SendMessage | h.SendMessageV2
+
+# Numbers with this many digits fit into 32 and 64 bits.
+_INT32_DIGITS, _INT64_DIGITS = 9, 18
+# Longer headers are not learnt; group, topic and properties are usually far shorter.
+HEADER_SIZE_MAX = 1024
+_UNIQ_KEY = mark(property_names.UNIQ_KEY)
+_ESCAPED_UNIQ_KEY = _UNIQ_KEY.replace(b"\x01", b"\\u0001")
+
+# Start and end of a value.
+_Span = tuple[int, int]
+
+
+class Columns(NamedTuple):
+    """The four varying values, a column each, with an entry per header."""
+
+    opaques: Sequence[int]
+    queue_ids: Sequence[int]
+    born_timestamps: Sequence[int]
+    unique_keys: Sequence[bytes]
+
+
+class HeaderColumns:
+    """A template of the headers of one producer."""
+
+    def __init__(self, serialization: int, header: bytes, sending: Sending, spans: Sequence[_Span]) -> None:
+        self.serialization = serialization
+        self.size = len(header)
+        self.sending = sending
+        properties = (sending.properties or "").encode("utf-8", "surrogateescape")
+        at = properties.find(_UNIQ_KEY) + len(_UNIQ_KEY)
+        key_start, key_end = spans[3]
+        self.unique_key_size = key_end - key_start
+        # The properties around the unique key.
+        self.before, self.after = properties[:at], properties[at + self.unique_key_size :]
+        self._is_json = serialization == JSON
+        ordered = sorted(spans)
+        # The constant bytes before the first varying value (the opaque of a binary header aside).
+        self.beginning = header[FIXED_SIZE : next(start for start, _ in ordered if start > OPAQUE_SPAN[0])]
+        # The position of opaque, queue id, born timestamp and unique key among the values.
+        self._places = [ordered.index(span) for span in spans]
+        self._constants: list[bytes] = []
+        layout, at = ">", 0
+        for start, end in ordered:
+            self._constants.append(header[at:start])
+            is_number = not self._is_json and (start, end) == OPAQUE_SPAN
+            layout += f"{start - at}s" + ("i" if is_number else f"{end - start}s")
+            at = end
+        self._constants.append(header[at:])
+        self._rows = struct.Struct(f"{layout}{self.size - at}s").iter_unpack
+
+    def columns(self, headers: Sequence[bytes]) -> Columns | None:
+        """Returns the columns of headers of this size; None if a constant differs or a value is malformed."""
+        count = len(headers)
+        pieces = list(chain.from_iterable(self._rows(b"".join(headers))))
+        for number, constant in enumerate(self._constants):
+            if pieces[2 * number :: 9].count(constant) < count:
+                return None
+        opaques, queue_ids, born_timestamps, keys = (pieces[2 * place + 1 :: 9] for place in self._places)
+        numbers = (opaques, queue_ids, born_timestamps) if self._is_json else (queue_ids, born_timestamps)
+        if not all(map(_are_numbers, numbers)) or not b"".join(keys).isalnum():
+            return None
+        return Columns(
+            list(map(int, opaques)) if self._is_json else opaques,
+            list(map(int, queue_ids)),
+            list(map(int, born_timestamps)),
+            keys,
+        )
+
+
+def _are_numbers(texts: list[bytes]) -> bool:
+    """Whether all consist of digits, without leading zeros."""
+    return b"".join(texts).isdigit() and (len(texts[0]) == 1 or min(texts) >= b"1")
+
+
+def alike(serialization: int, header: bytes, opaque: int, sending: Sending, unique_key: bytes) -> HeaderColumns | None:
+    """Learns a template from a decoded header; None if the spans of the values are ambiguous."""
+    texts = [b"%d" % sending.queue_id, b"%d" % sending.born_timestamp]
+    is_usual = (
+        len(header) <= HEADER_SIZE_MAX
+        and unique_key.isalnum()
+        and sending.queue_id >= 0
+        and sending.born_timestamp >= 0
+        and len(texts[0]) <= _INT32_DIGITS
+        and len(texts[1]) <= _INT64_DIGITS
+    )
+    if not is_usual:
+        return None
+    wire_names = {field.name: field.encode_name for field in msgspec.structs.fields(type(sending))}
+    fields = [wire_names[name] for name in ("queue_id", "born_timestamp", "properties")]
+    if serialization == JSON:
+        spans = _json_spans(header, opaque, fields, [*texts, unique_key])
+    else:
+        spans = _binary_spans(header, sending, fields, [*texts, unique_key])
+    return None if spans is None else HeaderColumns(serialization, header, sending, spans)
+
+
+def _json_spans(header: bytes, opaque: int, fields: list[str], texts: list[bytes]) -> list[_Span] | None:
+    number = b"%d" % opaque
+    # Without other escapes, and with each name exactly once, the spans are unambiguous.
+    is_plain = header.count(b"\\") == header.count(b"\\u0001") + header.count(b"\\u0002")
+    if not is_plain or not opaque >= 0 or len(number) > _INT32_DIGITS:
+        return None
+    queue, born = (b'"%b"' % name.encode() for name in fields[:2])
+    wanted = [
+        (b'"opaque"', b'"opaque":', number, b",}"),
+        (queue, queue + b':"', texts[0], b'"'),
+        (born, born + b':"', texts[1], b'"'),
+        (_ESCAPED_UNIQ_KEY, _ESCAPED_UNIQ_KEY, texts[2], b'\\"'),
+    ]
+    spans = []
+    for name, before, text, ends in wanted:
+        at = header.find(before)
+        start, end = at + len(before), at + len(before) + len(text)
+        is_there = at >= 0 and header[start:end] == text and header[end : end + 1] in (ends[:1], ends[-1:])
+        if not is_there or header.count(name) != 1:
+            return None
+        spans.append((start, end))
+    return spans
+
+
+def _binary_spans(header: bytes, sending: Sending, fields: list[str], texts: list[bytes]) -> list[_Span] | None:
+    places = usual_fields(header, sending)
+    if places is None or not set(fields) <= places.keys():
+        return None
+    spans = [OPAQUE_SPAN, *(places[name] for name in fields[:2])]
+    start, end = places[fields[2]]
+    start = header.find(_UNIQ_KEY, start, end) + len(_UNIQ_KEY)
+    spans.append((start, start + len(texts[2])))
+    return spans if [header[start:end] for start, end in spans[1:]] == texts else None
