@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,15 +93,12 @@ async def test_wait_until_registered_does_not_wait_long_for_a_name_server_that_h
     assert 0.1 < waited < 2
 
 
-async def test_topics_created_in_quick_succession_share_a_large_registration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registrar, "_ENCODING_SECONDS", 0)
+async def test_topics_created_in_quick_succession_share_a_large_registration(tmp_path: Path) -> None:
     async with FakeNameServer() as namesrv, registering(tmp_path, namesrv.address) as broker:
-        broker.topics.put(TopicConfig(topic_name="one"))
-        await broker.pass_time(1)
+        for number in range(1_001):
+            broker.topics.put(TopicConfig(topic_name=f"topic-{number}"))
         await until(lambda: len(namesrv.bodies) == 2)
-        for name in ("two", "three"):
+        for name in ("one", "two", "three"):
             broker.topics.put(TopicConfig(topic_name=name))
             await asyncio.sleep(0.01)
         assert len(namesrv.bodies) == 2
@@ -109,6 +107,24 @@ async def test_topics_created_in_quick_succession_share_a_large_registration(
 
         await until(lambda: len(namesrv.bodies) == 3)
         assert {"one", "two", "three"} < set(namesrv.topics[-1])
+
+
+async def test_a_slow_machine_does_not_delay_the_registration_of_a_new_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with FakeNameServer() as namesrv, registering(tmp_path, namesrv.address) as broker:
+        encode = broker.registration.requests.everything
+
+        def slowly() -> Iterator[bytes]:
+            start = time.thread_time()
+            while time.thread_time() < start + 0.05:
+                pass
+            yield from encode()
+
+        monkeypatch.setattr(broker.registration.requests, "everything", slowly)
+        for count, name in enumerate(("one", "two", "three"), start=2):
+            broker.topics.put(TopicConfig(topic_name=name))
+            await until(lambda count=count: len(namesrv.bodies) == count)  # type: ignore[misc]
 
 
 async def test_a_new_topic_is_registered_alone_if_that_is_enabled(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from kerolox.admin.sync import AdminClient
+from kerolox.client.resource_names import RETRY_PREFIX
 from kerolox.client.sync import Consumed, ConsumeFrom, Message, Options, Producer, PushConsumer, Received
 from kerolox.testing.plugin import RunningCluster
 from kerolox.wire.bodies.queues import MessageQueue
 from tests.cli.admin.tools import COUNT, ORDERS, SHOP, Tool
+from tests.cli.ups import eventually
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ def _consume(messages: list[Received]) -> Consumed:
 
 
 @pytest.fixture(scope="module")
-def consumed(sent: list[str], options: Options) -> None:
+def consumed(client: AdminClient, sent: list[str], options: Options) -> None:
     """The group has consumed all messages, and is offline."""
     done = threading.Event()
     missing = set(sent)
@@ -72,3 +74,5 @@ def consumed(sent: list[str], options: Options) -> None:
 
     with PushConsumer(SHOP, handle, topics=ORDERS, options=options, consume_from=ConsumeFrom.FIRST_OFFSET):
         assert done.wait(30)
+    # The broker registers the retry topic, by which tools find the group, after it has answered the heartbeat.
+    eventually(lambda: f"{RETRY_PREFIX}{SHOP}" in client.topics.names())
