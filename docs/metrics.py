@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from prometheus_client import ProcessCollector
+
 from kerolox.broker.metrics import names as broker
 from kerolox.namesrv import metrics as namesrv
-from kerolox.runtime.metrics.prometheus import PROCESS_METRICS, Metric
+from kerolox.runtime.metrics.prometheus import Kind, Metric
 
 PAGE = Path(__file__).parent / "reference" / "metrics.md"
 
@@ -37,9 +39,15 @@ def page() -> str:
             "All metrics have the labels `node_type` (nameserver) and `node_id` (the address).",
             namesrv.METRICS,
         ),
-        ("Processes", "Brokers and NameServers also export metrics of their process.", PROCESS_METRICS),
+        ("Processes", "Brokers and NameServers also export metrics of their process.", process_metrics()),
     )
     return _HEAD + "\n".join(_part(*part) for part in parts)
+
+
+def process_metrics() -> tuple[Metric, ...]:
+    """Return the metrics that prometheus-client adds."""
+    families = ProcessCollector(registry=None).collect()
+    return tuple(Metric(it.samples[0].name, Kind(it.type), it.documentation) for it in families)
 
 
 def _part(title: str, introduction: str, metrics: tuple[Metric, ...]) -> str:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
+from docs.metrics import process_metrics
 from kerolox.broker.metrics import names as broker
 from kerolox.namesrv import metrics as namesrv
-from kerolox.runtime.metrics.prometheus import PROCESS_METRICS, Kind
+from kerolox.runtime.metrics.prometheus import Kind
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "kerolox.json").read_text())
-EXPORTED = {metric.name: metric for metric in (*broker.METRICS, *namesrv.METRICS, *PROCESS_METRICS)}
+EXPORTED = {metric.name: metric for metric in (*broker.METRICS, *namesrv.METRICS, *process_metrics())}
 # Labels that Prometheus adds itself.
 COMMON = {"cluster", "node_type", "node_id", "instance", "job"}
 # A name that is neither a label nor a variable: a metric.

@@ -42,7 +42,7 @@ async def connect(listener: MetricsListener) -> tuple[asyncio.StreamReader, asyn
 
 
 async def ask(listener: MetricsListener, request: bytes) -> tuple[str, dict[str, str], bytes]:
-    """Returns status, headers and body."""
+    """Return status, headers and body."""
     reader, writer = await connect(listener)
     async with asyncio.timeout(60):
         writer.write(request)
@@ -54,7 +54,7 @@ async def ask(listener: MetricsListener, request: bytes) -> tuple[str, dict[str,
 
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
-    """Returns the remaining bytes, whether the other side closes or resets."""
+    """Return the remaining bytes, whether the other side closes or resets."""
     async with asyncio.timeout(60):
         try:
             return await reader.read()
@@ -69,8 +69,24 @@ async def test_metrics_include_those_of_the_process() -> None:
     assert status == "HTTP/1.1 200 OK"
     assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert int(headers["Content-Length"]) == len(body)
-    assert b"\nhops_total 1\n" in body
+    assert b"\nhops_total 1.0\n" in body
     assert b"\nprocess_resident_memory_bytes " in body
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (b"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3", "application/openmetrics-text"),
+        (b"text/plain;version=0.0.4", "text/plain"),
+        (b"*/*", "text/plain"),
+    ],
+)
+async def test_open_metrics_is_served_to_clients_that_accept_it(accept: bytes, content_type: str) -> None:
+    async with listening(Hops().gather) as listener:
+        _, headers, body = await ask(listener, b"GET /metrics HTTP/1.1\r\nACCEPT: " + accept + b"\r\n\r\n")
+
+    assert headers["Content-Type"].startswith(content_type)
+    assert body.endswith(b"# EOF\n") is (content_type != "text/plain")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +145,7 @@ async def test_concurrent_requests_share_one_collection(monkeypatch: pytest.Monk
     async with listening(hops.gather) as listener:
         answers = await asyncio.gather(*(ask(listener, b"GET /metrics HTTP/1.1\r\n\r\n") for _ in range(5)))
 
-    assert {b"\nhops_total 1\n" in body for _, _, body in answers} == {True}
+    assert {b"\nhops_total 1.0\n" in body for _, _, body in answers} == {True}
     assert hops.asked == 1
 
 

@@ -1,41 +1,80 @@
 """The Prometheus text format, and the limit on series."""
 
+import pytest
+from prometheus_client import Metric as ClientMetric
+from prometheus_client.openmetrics import parser as open_metrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from kerolox.runtime.metrics.counters import OTHER
-from kerolox.runtime.metrics.prometheus import Family, Kind, Metric, MetricFamily, Series, process
+from kerolox.broker.metrics.names import METRICS
+from kerolox.runtime.metrics.counters import OTHER, Histogram
+from kerolox.runtime.metrics.prometheus import (
+    Family,
+    HistogramFamily,
+    Kind,
+    Metric,
+    MetricFamily,
+    Series,
+    TextFormat,
+    encode,
+)
 
 SENT = Metric("sent_total", Kind.COUNTER, "Messages sent.", ("topic",))
 
 
-def parsed(*families: MetricFamily) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """Returns values by name and labels, as the Prometheus client library parses them."""
-    text = "".join(line for family in families for line in family.lines())
+def parsed(
+    *families: MetricFamily, text_format: TextFormat = TextFormat.PLAIN
+) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Return values by name and labels, as the Prometheus client library parses them, without those of the process."""
+    text = encode(families, text_format).decode()
+    read = (
+        text_string_to_metric_families
+        if text_format is TextFormat.PLAIN
+        else open_metrics_parser.text_string_to_metric_families
+    )
+    found: list[ClientMetric] = list(read(text))
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in found
         for sample in family.samples
+        if not sample.name.startswith("process_")
     }
 
 
-def test_the_prometheus_parser_reads_the_text_format() -> None:
+@pytest.mark.parametrize("text_format", TextFormat)
+def test_the_prometheus_parsers_read_both_formats(text_format: TextFormat) -> None:
     odd = 'a "quoted" \\ back\nslash, {brace}="x"'
     family = Family(SENT, [(("orders",), 3), ((odd,), 1.5)], {"cluster": "c"})
 
-    assert parsed(family) == {
+    assert parsed(family, text_format=text_format) == {
         ("sent_total", (("cluster", "c"), ("topic", "orders"))): 3,
         ("sent_total", (("cluster", "c"), ("topic", odd))): 1.5,
     }
 
 
+@pytest.mark.parametrize("text_format", TextFormat)
+def test_every_metric_of_a_broker_keeps_its_name_in_both_formats(text_format: TextFormat) -> None:
+    families: list[MetricFamily] = []
+    for metric in METRICS:
+        labels = tuple("x" for _ in metric.labels)
+        if metric.kind is Kind.HISTOGRAM:
+            families.append(HistogramFamily(metric, [(labels, Histogram((1, 5)))], {}))
+        else:
+            families.append(Family(metric, [(labels, 1)], {}))
+
+    names = {name for name, _ in parsed(*families, text_format=text_format)}
+
+    suffixes = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
+    assert names == {metric.name + suffix for metric in METRICS for suffix in suffixes.get(metric.kind, ("",))}
+
+
 def test_a_metric_without_labels_has_no_braces() -> None:
     family = Family(Metric("up", Kind.GAUGE, "Whether."), [((), 1)], {})
 
-    assert list(family.lines())[-1] == "up 1\n"
+    assert "up 1.0" in encode([family]).decode().splitlines()
 
 
 def export_counter(series: Series, **values: float) -> dict[str, float]:
-    """Returns the exported series of a counter."""
+    """Return the exported series of a counter."""
     own = {name: value for name, value in values.items() if series.is_own((name,))}
     rest = series.shared("sent_total", sum(value for name, value in values.items() if name not in own))
     return own | ({OTHER: rest} if rest else {})
@@ -76,8 +115,8 @@ def test_labels_over_256_bytes_are_counted_as_other() -> None:
 
 
 def test_process_metrics_are_exported() -> None:
-    found = {name: value for (name, _), value in parsed(*process()).items()}
+    found = {it.name: it.samples[0].value for it in text_string_to_metric_families(encode([]).decode())}
 
     assert found["process_resident_memory_bytes"] > 1_000_000
-    assert found["process_cpu_seconds_total"] > 0
+    assert found["process_cpu_seconds"] > 0
     assert 0 < found["process_open_fds"] <= found["process_max_fds"]

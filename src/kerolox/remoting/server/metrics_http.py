@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.address import format_address
-from kerolox.runtime.cooperative import Turns
-from kerolox.runtime.metrics.prometheus import CONTENT_TYPE, MetricFamily, process
+from kerolox.runtime.metrics.prometheus import MetricFamily, TextFormat, encode
 from kerolox.runtime.service import Service
+from kerolox.runtime.threads import in_thread
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,6 @@ _REQUEST_SECONDS_MAX = 10.0
 _ANSWER_SECONDS_MAX = 30.0
 # Further scrapes within this time get the same response.
 _FRESH_SECONDS = 1.0
-_LINES_AT_ONCE = 200
 
 
 class MetricsListener(Service):
@@ -31,8 +31,8 @@ class MetricsListener(Service):
         self._host, self._port = host, port
         self._server: asyncio.Server | None = None
         self._answering: set[asyncio.Task[None]] = set()
-        self._gathering: asyncio.Task[bytes] | None = None
-        self._fresh_until = 0.0
+        # The last response body in each format.
+        self._collections: dict[TextFormat, _Collection] = {}
 
     async def open(self) -> None:
         try:
@@ -50,9 +50,8 @@ class MetricsListener(Service):
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        tasks: list[asyncio.Task[None] | asyncio.Task[bytes]] = [*self._answering]
-        if self._gathering is not None:
-            tasks.append(self._gathering)
+        collecting = [collection.body for collection in self._collections.values()]
+        tasks: list[asyncio.Task[None] | asyncio.Task[bytes]] = [*self._answering, *collecting]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -91,31 +90,38 @@ class MetricsListener(Service):
             return _response("405 Method Not Allowed", b"only GET is supported\n", "Allow: GET, HEAD\r\n")
         if path != "/metrics":
             return _response("404 Not Found", b"metrics are at /metrics\n")
+        text_format = TextFormat.OPEN_METRICS if _accepts_open_metrics(request) else TextFormat.PLAIN
         try:
-            body = await self._gathered()
+            body = await self._collected(text_format)
         except Exception:
             log.exception("collecting metrics failed")
             return _response("500 Internal Server Error", b"collecting metrics failed; see the log\n")
-        answer = _response("200 OK", body, content_type=CONTENT_TYPE)
+        answer = _response("200 OK", body, content_type=text_format.value)
         return answer if method == "GET" else answer[: -len(body)]
 
-    async def _gathered(self) -> bytes:
+    async def _collected(self, text_format: TextFormat) -> bytes:
         """Concurrent scrapes, and those shortly after each other, share one collection."""
         now = asyncio.get_running_loop().time()
-        if self._gathering is None or (self._gathering.done() and now >= self._fresh_until):
-            self._gathering = asyncio.create_task(self._gather(), name="collect metrics")
-            self._fresh_until = now + _FRESH_SECONDS
-        return await asyncio.shield(self._gathering)
+        last = self._collections.get(text_format)
+        if last is None or (last.body.done() and now >= last.fresh_until):
+            body = asyncio.create_task(self._collect(text_format), name="collect metrics")
+            last = self._collections[text_format] = _Collection(body, now + _FRESH_SECONDS)
+        return await asyncio.shield(last.body)
 
-    async def _gather(self) -> bytes:
+    async def _collect(self, text_format: TextFormat) -> bytes:
         families = [family for source in self._sources for family in await source()]
-        lines: list[str] = []
-        turns = Turns(_LINES_AT_ONCE)
-        for family in [*families, *process()]:
-            for line in family.lines():
-                lines.append(line)
-                await turns.step()
-        return "".join(lines).encode()
+        return await in_thread(encode, families, text_format)
+
+
+@dataclass(frozen=True, slots=True)
+class _Collection:
+    body: asyncio.Task[bytes]
+    fresh_until: float
+
+
+def _accepts_open_metrics(request: bytes) -> bool:
+    lines = (line.partition(b":") for line in request.lower().split(b"\r\n")[1:])
+    return any(name == b"accept" and b"application/openmetrics-text" in value for name, _, value in lines)
 
 
 def _response(status: str, body: bytes, more: str = "", *, content_type: str = "text/plain; charset=utf-8") -> bytes:
