@@ -54,22 +54,22 @@ class Broker:
         timeout_millis: int | None = None,
         zone: str | None = None,
         filter_servers: list[str] | None = None,
-        **overrides: object,
+        body_crc32: int | None = None,
     ) -> Reply[h.BrokerRegistered]:
         table = TopicConfigTable(version(counter, state), {config.topic_name: config for config in topics})
         body = RegisterBrokerBody(filter_servers, table).encode()
-        fields = {
-            "broker_name": self.name,
-            "broker_addr": self.address,
-            "cluster_name": self.cluster,
-            "ha_server_addr": f"{self.address}2",
-            "broker_id": self.broker_id,
-            "enable_acting_master": enable_acting_master,
-            "heartbeat_timeout_millis": timeout_millis,
-            "zone_name": zone,
-            "body_crc32": crc32(body),
-        }
-        return await self.call(h.RegisterBroker(**(fields | overrides)), body)
+        request = h.RegisterBroker(
+            broker_name=self.name,
+            broker_addr=self.address,
+            cluster_name=self.cluster,
+            ha_server_addr=f"{self.address}2",
+            broker_id=self.broker_id,
+            enable_acting_master=enable_acting_master,
+            heartbeat_timeout_millis=timeout_millis,
+            zone_name=zone,
+            body_crc32=crc32(body) if body_crc32 is None else body_crc32,
+        )
+        return await self.call(request, body)
 
     async def call(self, request: Request[A], body: bytes = b"") -> Reply[A]:
         return await self.client.call(self._namesrv.address, request, body)
@@ -122,8 +122,11 @@ class NamesrvFixture:
     async def call(self, request: Request[A], body: bytes = b"") -> Reply[A]:
         return await self.client.call(self.address, request, body)
 
-    async def route(self, name: str = "T", **fields: object) -> TopicRouteData:
-        return TopicRouteData.decode((await self.call(h.GetRouteInfoByTopic(topic=name, **fields))).body)
+    async def route(
+        self, name: str = "T", *, zone_mode: bool | None = None, zone_name: str | None = None
+    ) -> TopicRouteData:
+        request = h.GetRouteInfoByTopic(topic=name, zone_mode=zone_mode, zone_name=zone_name)
+        return TopicRouteData.decode((await self.call(request)).body)
 
     async def queues(self, name: str = "T", broker: str = "broker-a") -> tuple[int, int, int]:
         """Returns read queues, write queues and permission of a topic on a broker."""

@@ -94,7 +94,7 @@ async def test_a_peer_that_does_not_read_is_freed_with_the_requests_that_waited_
             peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
             await peer.send(b"".join(ask(opaque=number) for number in range(10)) + HALF_A_FRAME)
             await until(lambda: any(connection._held for connection in server._connections))  # type: ignore[attr-defined]
-            peer.writer.transport.abort()  # type: ignore[attr-defined]
+            peer.writer.transport.abort()
         # Reading is paused, so only a write notices that the peer has left.
         for connection in server._connections:
             connection.abort()

@@ -21,11 +21,11 @@ def framed(header: bytes, body: bytes = b"", serialization: int = 0) -> bytes:
 
 def answered(known: ResponseCache, header: bytes) -> bytes | None:
     """Returns the cached response to a frame with this header; None if it is left to the decoder."""
-    out: list[bytes] = []
+    out: list[bytes | memoryview] = []
     frame = framed(header)
     count, end = known.answer(frame, out, NOBODY, size_max=1000)
     assert (count, end) == ((1, len(frame)) if out else (0, 0))
-    return out[0] if out else None
+    return bytes(out[0]) if out else None
 
 
 BODY = b"body"
@@ -139,7 +139,7 @@ def test_an_opaque_of_any_length_is_framed_correctly(known: ResponseCache, digit
 
 def test_a_run_of_cached_requests_ends_at_the_first_unknown_one(known: ResponseCache) -> None:
     frames = [framed(HEADER % b"8"), framed(HEADER % b"9"), framed(b"{}"), framed(HEADER % b"10")]
-    out: list[bytes] = []
+    out: list[bytes | memoryview] = []
 
     count, end = known.answer(b"".join(frames), out, NOBODY, size_max=1_000_000)
 
@@ -160,14 +160,14 @@ def test_a_run_of_cached_requests_ends_at_the_first_unknown_one(known: ResponseC
 def test_frames_with_a_body_binary_or_incomplete_frames_are_left_to_the_decoder(
     known: ResponseCache, frame: bytes
 ) -> None:
-    out: list[bytes] = []
+    out: list[bytes | memoryview] = []
 
     assert known.answer(frame, out, NOBODY, size_max=1000) == (0, 0)
     assert out == []
 
 
 def test_a_run_stops_at_the_size_limit_of_responses(known: ResponseCache) -> None:
-    out: list[bytes] = []
+    out: list[bytes | memoryview] = []
 
     count, _ = known.answer(framed(HEADER % b"8") * 100, out, NOBODY, size_max=3 * len(plain_answer(8, BODY)))
 

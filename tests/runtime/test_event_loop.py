@@ -1,5 +1,6 @@
 import asyncio
 import os
+from functools import partial
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_end_of_turn_jobs_run_after_all_sockets_of_the_turn_were_read() -> None:
             seen.append("read")
 
         for pipe in pipes:
-            add_reader(loop, pipe.read_end, lambda pipe=pipe: read(pipe))
+            add_reader(loop, pipe.read_end, partial(read, pipe))
             pipe.fill()
         await asyncio.wait_for(done.wait(), 30)
         for pipe in pipes:
@@ -120,7 +121,7 @@ def test_a_reader_may_remove_another_readable_reader_in_the_same_turn() -> None:
             done.set()
 
         for number, pipe in enumerate(pipes):
-            add_reader(loop, pipe.read_end, lambda number=number: read(number))
+            add_reader(loop, pipe.read_end, partial(read, number))
             pipe.fill()
         await asyncio.wait_for(done.wait(), 30)
         await asyncio.sleep(0)

@@ -6,10 +6,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from kerolox.runtime.files import RealDisk, replace_whole
+from kerolox.runtime.files import Disk, RealDisk, replace_whole
 
 TARGET = Path("/data/kvConfig.json")
 BACKUP = Path("/data/kvConfig.json.bak")
@@ -71,10 +72,15 @@ class FragileDisk:
         self.log.append(what)
 
 
+def replace(disk: FragileDisk, data: bytes) -> None:
+    """Call `replace_whole`; FragileDisk has only the operations of `Disk` that it uses."""
+    replace_whole(cast("Disk", disk), TARGET, data)
+
+
 def test_content_is_synced_before_the_rename_and_the_directory_after() -> None:
     disk = FragileDisk({TARGET: b"old"})
 
-    replace_whole(disk, TARGET, b"new")
+    replace(disk, b"new")
 
     assert disk.log == [
         "write kvConfig.json.bak.tmp",
@@ -99,7 +105,7 @@ def test_a_crash_after_any_operation_leaves_the_old_or_the_new_content(
     disk = FragileDisk(before, operations=operations)
 
     try:
-        replace_whole(disk, TARGET, b"new one")
+        replace(disk, b"new one")
         assert operations == 8
     except Stopped:
         pass
@@ -116,7 +122,7 @@ def test_a_crash_during_the_first_write_leaves_no_file_or_a_complete_one(operati
     disk = FragileDisk({}, operations=operations)
 
     with contextlib.suppress(Stopped):
-        replace_whole(disk, TARGET, b"new one")
+        replace(disk, b"new one")
 
     for left in (disk.files, *disk.after_power_cut()):
         assert left.get(TARGET) in {None, b"new one"}
@@ -127,11 +133,11 @@ def test_a_crash_during_the_first_write_leaves_no_file_or_a_complete_one(operati
 def test_leftovers_of_a_crash_do_not_affect_the_next_replacement(operations: int) -> None:
     disk = FragileDisk({TARGET: b"old one"}, operations=operations)
     with contextlib.suppress(Stopped):
-        replace_whole(disk, TARGET, b"new one")
+        replace(disk, b"new one")
     after = FragileDisk(disk.files)
     previous = after.files[TARGET]
 
-    replace_whole(after, TARGET, b"newest")
+    replace(after, b"newest")
 
     assert (after.files[TARGET], after.files[BACKUP]) == (b"newest", previous)
 
@@ -139,7 +145,7 @@ def test_leftovers_of_a_crash_do_not_affect_the_next_replacement(operations: int
 def test_a_replacement_is_durable_when_it_returns() -> None:
     disk = FragileDisk({TARGET: b"old"})
 
-    replace_whole(disk, TARGET, b"new")
+    replace(disk, b"new")
 
     for left in disk.after_power_cut():
         assert (left[TARGET], left[BACKUP]) == (b"new", b"old")

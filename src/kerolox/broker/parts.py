@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kerolox.broker.config import BrokerConfig, Settings
-from kerolox.broker.limits.request_queues import build_request_queues
 from kerolox.broker.metrics.counters import BrokerStats
 from kerolox.broker.pull.slow_consumers import SlowConsumers
 from kerolox.broker.registration.requests import BrokerAddresses
@@ -102,3 +101,26 @@ def build_parts(settings: Settings, clock: Clock, disk: Disk) -> BrokerParts:
         request_queues=build_request_queues(config),
         addresses=BrokerAddresses("", ""),
     )
+
+
+def build_request_queues(config: BrokerConfig) -> dict[str, RequestQueue]:
+    """Return the request queues by the names that processors use, with the capacities of Java's thread pool queues.
+
+    Only requests that have to wait are counted.
+    """
+    capacities = {
+        "send": config.send_thread_pool_queue_capacity,
+        "pull": config.pull_thread_pool_queue_capacity,
+        "litePull": config.lite_pull_thread_pool_queue_capacity,
+        "ack": config.ack_thread_pool_queue_capacity,
+        "reply": config.reply_thread_pool_queue_capacity,
+        "query": config.query_thread_pool_queue_capacity,
+        "heartbeat": config.heartbeat_thread_pool_queue_capacity,
+        "clientManager": config.client_manager_thread_pool_queue_capacity,
+        "consumerManager": config.consumer_manager_thread_pool_queue_capacity,
+        "endTransaction": config.end_transaction_pool_queue_capacity,
+        "loadBalance": config.load_balance_thread_pool_queue_capacity,
+        # For processors that name no queue.
+        "default": config.admin_broker_thread_pool_queue_capacity,
+    }
+    return {name: RequestQueue(name, capacity) for name, capacity in capacities.items()}

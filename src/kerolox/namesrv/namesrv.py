@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from kerolox.namesrv.broker_liveness import ExpiryScan, Notifier
 from kerolox.namesrv.config import NamesrvConfig
-from kerolox.namesrv.config_update import ConfigProcessor
 from kerolox.namesrv.kv_config import KVConfigTable
 from kerolox.namesrv.metrics import NameServerMetrics
-from kerolox.namesrv.processors import BrokerProcessor, KVProcessor, RouteProcessor, TopicProcessor
+from kerolox.namesrv.processors import BrokerProcessor, ConfigProcessor, KVProcessor, RouteProcessor, TopicProcessor
 from kerolox.namesrv.responses import RouteResponses
 from kerolox.namesrv.route_table import RouteTable
 from kerolox.remoting.policy import Policy

@@ -7,15 +7,18 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kerolox.codes import Version
-from kerolox.errors import ProtocolError, QueryNotFound, SystemFailure, TopicNotFound
+from kerolox.errors import ConfigurationError, ProtocolError, QueryNotFound, SystemFailure, TopicNotFound
 from kerolox.namesrv.config import NamesrvConfig
 from kerolox.namesrv.entries import BrokerAddress
 from kerolox.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfigTable
 from kerolox.namesrv.responses import RouteResponses
 from kerolox.namesrv.route_table import RouteTable
+from kerolox.remoting.audit import audited
+from kerolox.remoting.config_update import ConfigFile, in_words, shown, wanted_changes
 from kerolox.remoting.router import Incoming, handles
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.cooperative import Steps, run_at_once, run_in_steps
+from kerolox.runtime.files import Disk
 from kerolox.wire.bodies.body import REQUEST
 from kerolox.wire.bodies.registration import RegisterBrokerBody, crc32, decoding, decompressing
 from kerolox.wire.bodies.routes import TopicRouteData
@@ -241,6 +244,35 @@ class KVProcessor:
         topic = self._table.topics.get(topic_name)
         if namespace == ORDER_TOPIC_CONFIG and topic is not None:
             topic.encoded_routes.clear()
+
+
+class ConfigProcessor:
+    """Requests about the configuration; only flags and numbers that are marked changeable can be changed."""
+
+    def __init__(self, config: NamesrvConfig, table: RouteTable, disk: Disk) -> None:
+        self._config = config
+        self._table = table
+        self._file = ConfigFile(disk)
+
+    @handles(h.GetNamesrvConfig)
+    def get(self, request: Incoming[h.GetNamesrvConfig]) -> Reply[Empty]:
+        return Reply(None, shown(self._config.to_properties()))
+
+    @handles(h.UpdateNamesrvConfig)
+    async def update(self, request: Incoming[h.UpdateNamesrvConfig]) -> Reply[Empty]:
+        with audited(request, f"change configuration: {in_words(request.body, self._config.keys())}"):
+            await self._update(request.body)
+        return Reply()
+
+    async def _update(self, body: bytes) -> None:
+        changes = wanted_changes(body, self._config.keys(), black_list=self._config.config_black_list)
+        try:
+            self._config.update(changes)
+        except ConfigurationError as error:
+            raise SystemFailure(str(error)) from error
+        self._table.invalidate_responses()
+        if changes:
+            await self._file.save(self._config.config_store_path, self._config.to_properties())
 
 
 def _is_pending(registration: _PendingRegistration | None) -> bool:

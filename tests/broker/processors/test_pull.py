@@ -1,17 +1,20 @@
 """Pulls over a real socket, with and without waiting."""
 
 import asyncio
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kerolox.broker.errors import GroupNotFound, InvalidParameter, SubscriptionNotFound
-from kerolox.broker.processors.pull import encode_found
+from kerolox.broker.processors.pull import BULK_READERS_MAX, BulkPulls, encode_found
 from kerolox.codes import RequestCode, ResponseCode
 from kerolox.errors import AnswerError, NoPermission, RemotingError, TopicNotFound
 from kerolox.message.records.record import decode_all
 from kerolox.remoting.client import Client
+from kerolox.remoting.connection import Connection
+from kerolox.store.config import StoreConfig
 from kerolox.store.queue.lookup import GetResult, GetStatus, PullBounds
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT, encode, encode_answer
 from kerolox.wire.headers.messages import Pulled
@@ -20,6 +23,7 @@ from tests.broker.brokers import BrokerFixture, greedy, pulling, unsent_size
 from tests.remoting.support import Peer, until
 
 SUSPEND = 0x2 | 0x4
+MIB = 1024 * 1024
 
 
 async def test_a_pulled_message_has_the_bytes_of_the_log(broker: BrokerFixture) -> None:
@@ -231,3 +235,50 @@ async def test_waiting_pulls_of_a_client_that_does_not_read_get_no_messages(brok
         peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert {len(answer.body) > len(body) for answer in await peer.answers(100)} == {True}
     assert (request_queue.under_way, request_queue.parked) == (0, 0)
+
+
+class Reader:
+    """The attributes of a connection that BulkPulls uses."""
+
+    def __init__(self, unsent_size: int = 0) -> None:
+        self.unsent_size = unsent_size
+        self.is_closed = False
+
+
+def _admits(bulk: BulkPulls, reader: Reader, bytes_asked: int = 4 * MIB) -> bool:
+    return bulk.admits(cast("Connection", reader), bytes_asked)
+
+
+def test_a_pull_that_asks_for_an_ordinary_size_is_not_bulk() -> None:
+    assert not _admits(BulkPulls(StoreConfig()), Reader(), 256 * 1024)
+
+
+def test_no_bulk_pull_is_admitted_while_too_much_is_unsent() -> None:
+    bulk = BulkPulls(StoreConfig(bulk_pull_bytes_max=4 * MIB, bulk_pull_bytes_pending_max=10 * MIB))
+    slow, slower = Reader(), Reader()
+    assert _admits(bulk, slow)
+    slow.unsent_size = 4 * MIB
+    assert _admits(bulk, slower)
+    slower.unsent_size = 4 * MIB
+
+    assert not _admits(bulk, Reader())
+
+    slow.unsent_size = 0
+    assert _admits(bulk, Reader())
+
+
+def test_unsent_bytes_of_closed_connections_do_not_count() -> None:
+    bulk = BulkPulls(StoreConfig(bulk_pull_bytes_pending_max=5 * MIB))
+    closed = Reader()
+    assert _admits(bulk, closed)
+    closed.unsent_size, closed.is_closed = 4 * MIB, True
+
+    assert _admits(bulk, Reader())
+
+
+def test_the_number_of_bulk_readers_is_limited() -> None:
+    bulk = BulkPulls(StoreConfig())
+    for _ in range(BULK_READERS_MAX):
+        assert _admits(bulk, Reader(1))
+
+    assert not _admits(bulk, Reader())

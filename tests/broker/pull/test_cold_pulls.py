@@ -40,11 +40,12 @@ async def test_a_pull_of_an_old_message_does_not_delay_other_requests(disk: Cold
         assert await asyncio.to_thread(disk.begun.acquire, timeout=20)
 
         sent = await broker.send("orders", b"new")
+        assert sent.queue_offset is not None
         new = await broker.pull("orders", sent.queue_offset)
 
-        assert (new.header.next_begin_offset, old.done()) == (2, False)
+        assert (new.fields.next_begin_offset, old.done()) == (2, False)
         disk.permits.release(1000)
-        assert (await old).header.next_begin_offset == 2
+        assert (await old).fields.next_begin_offset == 2
         disk.is_slow = False
 
 
@@ -57,7 +58,8 @@ async def test_a_bad_sector_fails_only_the_pull(disk: ColdDisk) -> None:
                 await broker.pull("orders", 0)
 
         sent = await broker.send("orders", b"new")
-        assert (await broker.pull("orders", sent.queue_offset)).header.next_begin_offset == 2
+        assert sent.queue_offset is not None
+        assert (await broker.pull("orders", sent.queue_offset)).fields.next_begin_offset == 2
         disk.heal()
 
 

@@ -1,5 +1,6 @@
 """Filters built from requests and subscriptions, and their errors."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,10 +107,11 @@ def test_no_expression_is_compiled_while_they_are_disabled(
     compiled: list[str] = []
     monkeypatch.setattr(consumer_filters, "compile_expression", compiled.append)
 
-    for ask in (
+    asks: list[Callable[[], object]] = [
         lambda: selector.of_request("group", "orders", "a > > 3", "SQL92"),
         lambda: selector.of_subscription("group", subscription("a > 3"), 1),
-    ):
+    ]
+    for ask in asks:
         with pytest.raises(SystemFailure, match="does not support consumer to filter message by SQL92"):
             ask()
 

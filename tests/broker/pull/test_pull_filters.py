@@ -32,9 +32,21 @@ def bodies(reply: Reply[Pulled]) -> list[bytes]:
 
 
 async def subscribe(
-    broker: BrokerFixture, text: str, version: int = 1, topic: str = "orders", kind: str = SQL92, **fields: bool
+    broker: BrokerFixture,
+    text: str,
+    version: int = 1,
+    topic: str = "orders",
+    kind: str = SQL92,
+    *,
+    class_filter_mode: bool = False,
 ) -> None:
-    subscription = SubscriptionData(topic=topic, sub_string=text, expression_type=kind, sub_version=version, **fields)
+    subscription = SubscriptionData(
+        topic=topic,
+        sub_string=text,
+        expression_type=kind,
+        sub_version=version,
+        class_filter_mode=class_filter_mode,
+    )
     consumer = ConsumerData(
         group_name="group",
         consume_type="CONSUME_PASSIVELY",
@@ -47,7 +59,7 @@ async def subscribe(
 async def pull(broker: BrokerFixture, queue_offset: int = 0, **fields: object) -> Reply[Pulled]:
     """Pull with the subscription of the heartbeat."""
     given = {"sys_flag": 0, "subscription": None, "expression_type": None, "sub_version": 1}
-    return await broker.pull("orders", queue_offset, **(given | fields))
+    return await broker.pull("orders", queue_offset, 0, **(given | fields))
 
 
 async def ask_waiting(broker: BrokerFixture, queue_offset: int) -> Reply[Pulled]:
@@ -239,9 +251,12 @@ async def test_bit_maps_filter_before_records_are_read(tmp_path: Path) -> None:
         message_filter = broker.broker.selector.of_subscription(
             "group", broker.broker.clients.consumers["group"].subscriptions["orders"], 1
         )
-        broker.broker.store.reader.get(
-            "orders", 0, 0, matches=message_filter.matches, wants=lambda record: read.append(record) is None
-        )
+
+        def wants(record: bytes) -> bool:
+            read.append(record)
+            return True
+
+        broker.broker.store.reader.get("orders", 0, 0, matches=message_filter.matches, wants=wants)
 
         assert [message.body for message in decode_all(b"".join(read))] == [b"before", b"before, wanted", b"5", b"9"]
         assert bodies(await pull(broker)) == [b"before, wanted", b"5", b"9"]

@@ -1,10 +1,10 @@
 """Output formats of commands."""
 
 import json
+import sys
 
 import pytest
 
-from kerolox.cli.admin import printer
 from kerolox.cli.admin.output import Cell, Table, Text
 from kerolox.cli.admin.printer import OutputFormat, Printer, output_format
 
@@ -88,7 +88,7 @@ def test_json_is_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None
 def test_the_format_depends_on_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert output_format(is_json=True) is OutputFormat.JSON
     assert output_format(is_json=False) is OutputFormat.PLAIN
-    monkeypatch.setattr(printer.sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert output_format(is_json=False) is OutputFormat.TERMINAL
 
 

@@ -1,6 +1,7 @@
 """`kerolox doctor` with and without a running cluster."""
 
 import json
+import os
 import socket
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from kerolox.cli.app import main
 from kerolox.cli.commands import doctor as module
+from kerolox.cli.commands.doctor import is_port_free, listening_process
 from kerolox.testing.plugin import RunningCluster
 
 
@@ -94,3 +96,19 @@ def test_another_program_on_the_port_is_reported_after_a_short_timeout(monkeypat
 
 def test_the_timeout_is_three_seconds() -> None:
     assert module._TIMEOUT_SECONDS == 3.0
+
+
+def test_the_process_that_uses_a_port_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        taken, who = is_port_free(port), listening_process(port)
+
+    assert not taken
+    assert who is not None
+    assert who.startswith(f"process {os.getpid()} (")
+    assert is_port_free(port)
+    assert listening_process(port) is None
+
+
+def test_without_proc_no_process_is_named(tmp_path: Path) -> None:
+    assert listening_process(1, tmp_path) is None

@@ -170,7 +170,7 @@ def test_waiting_for_stdin_does_not_delay_the_exit(running: RunningCluster, topi
 
 
 def test_a_body_may_be_arbitrary_bytes(running: RunningCluster, admin: AdminClient, topic: str) -> None:
-    command = [*our_command("send", topic, "-n", running.namesrv_addr, "-b"), b"\xff\xfe"]
+    command: list[str | bytes] = [*our_command("send", topic, "-n", running.namesrv_addr, "-b"), b"\xff\xfe"]
 
     subprocess.run(command, check=True, capture_output=True)
 
@@ -179,7 +179,7 @@ def test_a_body_may_be_arbitrary_bytes(running: RunningCluster, admin: AdminClie
 
 @pytest.mark.parametrize("flag", ["-t", "-k"])
 def test_an_argument_that_is_not_utf_8_is_one_line_of_error(running: RunningCluster, topic: str, flag: str) -> None:
-    command = [*our_command("send", topic, "-n", running.namesrv_addr, "-b", "x", flag), b"\xff"]
+    command: list[str | bytes] = [*our_command("send", topic, "-n", running.namesrv_addr, "-b", "x", flag), b"\xff"]
 
     result = subprocess.run(command, capture_output=True, text=True, check=False)
 

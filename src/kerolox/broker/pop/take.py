@@ -11,7 +11,7 @@ from time import perf_counter
 
 import msgspec
 
-from kerolox.broker.limits.client_limits import check_name
+from kerolox.broker.client_limits import check_name
 from kerolox.broker.parts import BrokerParts
 from kerolox.broker.pop.checkpoints import MESSAGES_MAX
 from kerolox.broker.pop.parts import PopParts

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Iterable, Sequence
 
-from kerolox.broker.limits.client_limits import check_group, check_locks, check_name
+from kerolox.broker.client_limits import check_group, check_locks, check_name
 from kerolox.broker.parts import BrokerParts
 from kerolox.broker.tables.client_registry import Channel
 from kerolox.broker.tables.queue_locks import QueueLocks

@@ -12,14 +12,15 @@ from kerolox.broker.errors import (
     SubscriptionNotLatest,
 )
 from kerolox.broker.parts import BrokerParts
-from kerolox.broker.pull.bulk import BulkPulls
 from kerolox.broker.pull.message_filter import MessageFilter, Selector
 from kerolox.broker.tables.client_registry import BROADCASTING
 from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission, SystemBusy
+from kerolox.remoting.connection import Connection
 from kerolox.remoting.long_polling import WAIT_SECONDS_MAX, LongPolls, turn
 from kerolox.remoting.router import EncodedResponse, Incoming, handles
 from kerolox.runtime.request_queue import RequestQueue
+from kerolox.store.config import StoreConfig
 from kerolox.store.log.segments import Fetched, NotInMemory
 from kerolox.store.queue.lookup import PULL_SIZE_MAX, GetResult, GetStatus, PullBounds
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
@@ -34,6 +35,9 @@ COMMIT_OFFSET_BIT, SUSPEND_BIT, SUBSCRIPTION_BIT, CLASS_FILTER_BIT = 0x1, 0x2, 0
 _READ = Perm.READ.value
 
 _NOTHING_LOADED: Fetched = {}
+
+# Connections that may have bulk responses at the same time; far fewer keep a disk busy.
+BULK_READERS_MAX = 1024
 
 # The response header of a pull that found messages, encoded once.
 _FOUND = GetStatus.FOUND
@@ -253,6 +257,28 @@ class PullMessageProcessor:
             max_offset=got.max_offset,
         )
         return Reply(pulled, code=code.value, remark=got.status.value, parts=got.runs)
+
+
+class BulkPulls:
+    """Admits bulk pulls: responses larger than those of ordinary pulls, limited by the memory of unsent responses."""
+
+    def __init__(self, config: StoreConfig) -> None:
+        self._config = config
+        # Connections that pull in bulk and have not received their responses completely.
+        self._readers: set[Connection] = set()
+
+    def admits(self, connection: Connection, bytes_asked: int) -> bool:
+        """Whether a pull gets a bulk response: it asks for one, and unsent responses leave enough memory."""
+        if bytes_asked <= self._config.max_transfer_bytes_on_message_in_memory:
+            return False
+        sizes = {reader: reader.unsent_size for reader in self._readers if not reader.is_closed}
+        self._readers = {reader for reader, size in sizes.items() if size}
+        if len(self._readers) >= BULK_READERS_MAX:
+            return False
+        if sum(sizes.values()) + self._config.bulk_pull_bytes_max > self._config.bulk_pull_bytes_pending_max:
+            return False
+        self._readers.add(connection)
+        return True
 
 
 def encode_found(opaque: int, got: GetResult) -> Answer:

@@ -4,7 +4,7 @@ import random
 
 import msgspec
 
-from kerolox.broker.limits.client_limits import NAME_SIZE_MAX, check_name
+from kerolox.broker.client_limits import NAME_SIZE_MAX, check_name
 from kerolox.broker.parts import BrokerParts
 from kerolox.broker.send.retry_topics import DELAY_MARK, RetryTopics, times_max
 from kerolox.broker.tables.system_topics import RETRY_PREFIX

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kerolox.broker.client_limits import subscriptions_size
 from kerolox.broker.config import BrokerConfig
 from kerolox.broker.errors import InvalidParameter
-from kerolox.broker.limits.client_limits import subscriptions_size
 from kerolox.broker.tables.group_notices import GroupNotices
 from kerolox.errors import SystemBusy
 from kerolox.remoting.connection import Connection

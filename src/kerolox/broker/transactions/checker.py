@@ -3,26 +3,30 @@
 import asyncio
 import logging
 from enum import Enum
+from itertools import count, islice
 from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from kerolox.broker.config import BrokerConfig
 from kerolox.broker.parts import BrokerParts
+from kerolox.broker.tables.client_registry import ClientRegistry
 from kerolox.broker.tables.system_topics import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from kerolox.broker.transactions import half_queue
-from kerolox.broker.transactions.check_request import CheckRequests
 from kerolox.broker.transactions.half_queue import QUEUE_ID
 from kerolox.broker.transactions.op_queue import half_offsets
 from kerolox.broker.transactions.resolved import OpProgress, ResolvedHalves
 from kerolox.errors import KeroloxError
 from kerolox.message.errors import MessageIllegal, RecordError
+from kerolox.message.ids import offset_id
 from kerolox.message.message import Message
-from kerolox.message.records.record import decode
+from kerolox.message.records.record import decode, encode
 from kerolox.store.config import FlushDiskType
 from kerolox.store.errors import StoreFull
 from kerolox.store.log.commit_log import Append, Appended
 from kerolox.store.queue.lookup import GetResult
+from kerolox.wire.headers.messages import CheckTransactionState
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +37,8 @@ _PASSED_MAX = 10_000
 # A round that takes longer stops, and the next one continues there.
 _ROUND_SECONDS = 60.0
 _HOUR_MILLIS = 3_600_000
+# Producers that are tried before a half message waits for the next round.
+_PRODUCERS_MAX = 3
 
 
 class Verdict(Enum):
@@ -297,3 +303,45 @@ def _decode_messages(got: GetResult) -> list[Message]:
         except RecordError as error:
             log.error("a record of a transaction cannot be decoded, and is skipped: %s", error)
     return messages
+
+
+class CheckRequests:
+    """CHECK_TRANSACTION_STATE requests to the producers of a group, round robin.
+
+    They answer with END_TRANSACTION on the same connection (AbstractTransactionalMessageCheckListener).
+    """
+
+    def __init__(self, config: BrokerConfig, clients: ClientRegistry) -> None:
+        self._config = config
+        self._clients = clients
+        self._turns = count()
+
+    def send(self, half: Message) -> bool:
+        """Ask a producer about a half message; False if no producer of its group is connected."""
+        group = half_queue.producer_group(half)
+        members = self._clients.producers.get(group)
+        if members:
+            request, body = self._request(half)
+            first, size = next(self._turns), len(members)
+            for attempt in range(min(_PRODUCERS_MAX, size)):
+                connection = next(islice(members, (first + attempt) % size, None))
+                if connection.send_oneway(request, body):
+                    return True
+        log.info("no producer of group %s is connected to check the half message at %d", group, half.queue_offset)
+        return False
+
+    def _request(self, half: Message) -> tuple[CheckTransactionState, bytes]:
+        key = half_queue.unique_key(half).decode("utf-8", "replace") or None
+        request = CheckTransactionState(
+            # As in Java, the half topic.
+            topic=half.topic,
+            tran_state_table_offset=half.queue_offset,
+            commit_log_offset=half.physical_offset,
+            msg_id=key,
+            transaction_id=key,
+            offset_msg_id=offset_id(half.store_host, half.physical_offset),
+            broker_name=self._config.broker_name,
+        )
+        topic, queue_id = half_queue.target(half)
+        real = replace(half, topic=topic, queue_id=queue_id)
+        return request, bytes(encode(real, body_size_max=max(len(half.body), 1)))

@@ -1,7 +1,9 @@
 """`kerolox doctor`: checks a cluster and this machine, and suggests remedies."""
 
+import contextlib
 import resource
 import shutil
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,7 +13,7 @@ import click
 
 from kerolox.admin import AdminClient
 from kerolox.admin.consistency import View, alone, views
-from kerolox.cli import doctor_checks, ports
+from kerolox.cli import doctor_checks
 from kerolox.cli.admin.printer import has_colours
 from kerolox.cli.client_options import connection_flags, run, to_client_options
 from kerolox.cli.doctor_checks import Finding, Level
@@ -24,6 +26,9 @@ _COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.FAILURE: "red"}
 _MAX_MAP_COUNT = Path("/proc/sys/vm/max_map_count")
 # Shorter than that of other commands: some servers are expected not to answer.
 _TIMEOUT_SECONDS = 3.0
+# TCP_LISTEN in the `st` column of Linux's /proc/net/tcp.
+_LISTENING = "0A"
+_SOCKET_TABLES = ("net/tcp", "net/tcp6")
 
 
 @click.command()
@@ -71,7 +76,7 @@ async def _findings(options: Options) -> AsyncIterator[Finding]:
             yield finding
     else:
         for number in doctor_checks.PORTS:
-            yield doctor_checks.check_port(number, ports.is_free(number), ports.listening_process(number))
+            yield doctor_checks.check_port(number, is_port_free(number), listening_process(number))
     yield _local_disk(default_folder())
     for finding in doctor_checks.check_limits(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _map_count_max()):
         yield finding
@@ -106,6 +111,55 @@ async def _broker_findings(options: Options) -> AsyncIterator[Finding]:
 
 def _client(options: Options) -> AdminClient:
     return AdminClient(options=options, timeout_seconds=_TIMEOUT_SECONDS)
+
+
+def is_port_free(port: int) -> bool:
+    """Whether 127.0.0.1:port can be bound."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def listening_process(port: int, proc: Path = Path("/proc")) -> str | None:
+    """Return e.g. `process 123 (java)`, found in Linux's /proc.
+
+    None if nothing listens there, or if it is a process of another user.
+    """
+    sockets = _listening_sockets(port, proc)
+    if not sockets:
+        return None
+    for process in proc.glob("[0-9]*"):
+        # Skip processes that have ended meanwhile, or that we may not inspect.
+        with contextlib.suppress(OSError):
+            if any(_is_one_of(descriptor, sockets) for descriptor in (process / "fd").iterdir()):
+                return f"process {process.name} ({(process / 'comm').read_text().strip()})"
+    return None
+
+
+def _is_one_of(descriptor: Path, sockets: set[str]) -> bool:
+    try:
+        return str(descriptor.readlink()) in sockets
+    except OSError:
+        return False
+
+
+def _listening_sockets(port: int, proc: Path) -> set[str]:
+    """Return the link targets (`socket:[inode]`) that descriptors of these sockets have in /proc/PID/fd."""
+    found = set()
+    for table in _SOCKET_TABLES:
+        try:
+            lines = (proc / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == _LISTENING and int(local.rpartition(":")[2], 16) == port:
+                found.add(f"socket:[{inode}]")
+    return found
 
 
 def _local_disk(folder: Path) -> Finding:

@@ -1,11 +1,13 @@
 """`kerolox send`: sends lines, files or JSON as messages."""
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 import msgspec
@@ -13,7 +15,6 @@ import msgspec
 from kerolox.cli.admin.java_times import Seconds
 from kerolox.cli.client_options import connection_flags, run, to_client_options
 from kerolox.cli.echo import echo_line
-from kerolox.cli.stdin import read_lines
 from kerolox.client import Message, Producer
 from kerolox.client.options import Options
 from kerolox.errors import KeroloxError
@@ -22,6 +23,7 @@ from kerolox.wire.bodies.queues import MessageQueue
 
 _IN_FLIGHT_MAX = 256
 _STDIN = Path("-")
+_READ_SIZE = 1 << 16
 
 
 class JsonMessage(msgspec.Struct):
@@ -210,12 +212,53 @@ async def _read(files: tuple[Path, ...], *, has_lines: bool) -> AsyncIterator[by
         if file == _STDIN:
             if sys.stdin is None:
                 raise click.UsageError("there is no standard input: give --body or FILES")
-            async for line in read_lines(sys.stdin.buffer):
+            async for line in _read_lines(sys.stdin.buffer):
                 yield line
             continue
         if not has_lines:
             yield await asyncio.to_thread(file.read_bytes)
             continue
         with file.open("rb") as stream:
-            async for line in read_lines(stream):
+            async for line in _read_lines(stream):
                 yield line
+
+
+async def _read_lines(stream: BinaryIO) -> AsyncIterator[bytes]:
+    """Yield lines as they arrive, without line ends. Empty lines are skipped, since a message needs a body."""
+    # A thread that reads from a buffered stream holds its lock, and Python cannot exit while it does. Read the raw
+    # stream instead.
+    source = getattr(stream, "raw", stream)
+    rest = b""
+    while chunk := await _read_in_thread(lambda: source.read(_READ_SIZE)):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in filter(None, lines):
+            yield line
+    if rest:
+        yield rest
+
+
+async def _read_in_thread(read: Callable[[], bytes]) -> bytes:
+    """Read in a daemon thread, which nothing joins: the next line may never be typed."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[bytes] = loop.create_future()
+
+    def deliver(data: bytes, error: OSError | None) -> None:
+        if result.cancelled():
+            return
+        if error is None:
+            result.set_result(data)
+        else:
+            result.set_exception(error)
+
+    def work() -> None:
+        data, failure = b"", None
+        try:
+            data = read()
+        except OSError as error:
+            failure = error
+        # The loop may be closed by now.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(deliver, data, failure)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await result

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import logging
+from collections import deque
 
 from kerolox.client.errors import NoRoute, SendFailed
 from kerolox.client.messages import SendResult, SendStatus
 from kerolox.client.producer.encoding import EncodedMessage
 from kerolox.client.producer.fault_tolerance import FaultTolerance
 from kerolox.client.producer.hooks import SendHooks
-from kerolox.client.producer.in_flight import InFlightLimit
 from kerolox.client.producer.publish_info import PublishInfo
 from kerolox.client.producer.queue_selection import Selector, TopicQueues
 from kerolox.client.producer.send_frames import SendFrames
@@ -264,3 +264,56 @@ class Sender:
         await self._session.ask(
             address, GetMaxOffset(topic=TEMPLATE_TOPIC, queue_id=0), timeout_seconds=_PROBE_TIMEOUT_SECONDS
         )
+
+
+class InFlightLimit:
+    """Limits the sends in flight of a producer. The timeout of a send begins when it gets its slot.
+
+    It is a semaphore, except that `enter` does not await while slots are free: sends are a hot path.
+    """
+
+    __slots__ = ("_count_max", "_empty", "_waiters", "count")
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._empty: asyncio.Future[None] | None = None
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= self._count_max
+
+    def enter(self) -> None:
+        """Take a slot; the caller has checked `is_full`."""
+        self.count += 1
+
+    async def wait_and_enter(self) -> None:
+        """Take a slot as soon as one is free, first come first served."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            # `leave` hands its slot over without changing `count`.
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Give the slot to the first waiter, or free it."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self.count -= 1
+        if not self.count and self._empty is not None and not self._empty.done():
+            self._empty.set_result(None)
+
+    async def wait_empty(self) -> None:
+        """Return when nothing is in flight."""
+        while self.count:
+            if self._empty is None or self._empty.done():
+                self._empty = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._empty)

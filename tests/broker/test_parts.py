@@ -2,7 +2,7 @@
 
 from kerolox.broker import Broker, Settings
 from kerolox.broker.config import BrokerConfig
-from kerolox.broker.limits.request_queues import build_request_queues
+from kerolox.broker.parts import build_request_queues
 from kerolox.codes import RequestCode as R
 
 # BrokerController.registerProcessor of 5.5.0; all other requests use its admin pool.

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from kerolox.broker.client_limits import check_name, subscriptions_size
 from kerolox.broker.errors import InvalidParameter
-from kerolox.broker.limits.client_limits import check_name, subscriptions_size
 from kerolox.wire.bodies.clients import SubscriptionData
 from tests.broker.brokers import running
 from tests.remoting.support import Peer

@@ -1,1 +1,0 @@
-"""Limits on requests in progress and on what clients may store in the broker."""
