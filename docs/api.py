@@ -59,7 +59,7 @@ def page() -> str:
 
 
 def _public_names(module: ModuleType) -> list[str]:
-    """Returns the names that a module without `__all__` defines itself."""
+    """Return the names that a module without `__all__` defines itself."""
     defined = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
     return [name for name in defined if name[0] != "_"]
 
@@ -102,7 +102,7 @@ def _class(value: type) -> Iterator[str]:
 
 
 def _attributes(value: type) -> Iterator[tuple[str, type]]:
-    """Yields the method groups of an admin client: attributes whose class has public methods."""
+    """Yield the method groups of an admin client: attributes whose class has public methods."""
     if value.__name__ != "AdminClient":
         return
     made = _own(value, "__init__")
@@ -120,7 +120,7 @@ def _attributes(value: type) -> Iterator[tuple[str, type]]:
 
 
 def _members(value: type) -> Iterator[tuple[str, Any]]:
-    """Yields the public methods and properties in source order, including those of our base classes."""
+    """Yield the public methods and properties in source order, including those of our base classes."""
     found: dict[str, Any] = {}
     for kind in reversed(value.__mro__):
         if kind.__module__.startswith("kerolox") and not getattr(kind, "_is_protocol", False):
@@ -146,7 +146,7 @@ def _fields(value: type) -> list[str]:
 
 
 def _signature(name: str, function: Any) -> str:
-    """Returns a signature as in the source, so that it is the same on every Python."""
+    """Return a signature as in the source, so that it is the same on every Python."""
     inner = inspect.unwrap(function)
     try:
         node = ast.parse(textwrap.dedent(inspect.getsource(inner))).body[0]
@@ -163,7 +163,7 @@ def _signature(name: str, function: Any) -> str:
 
 
 def _keywords(made: FunctionType | None) -> str:
-    """Returns the keywords of `**keywords: Unpack[...]`, which the signature does not name."""
+    """Return the keywords of `**keywords: Unpack[...]`, which the signature does not name."""
     if made is None:
         return ""
     hint = typing.get_type_hints(made).get("keywords") if "keywords" in made.__annotations__ else None
@@ -177,7 +177,7 @@ def _keywords(made: FunctionType | None) -> str:
 
 
 def _settings(kind: type) -> Iterator[tuple[str, str]]:
-    """Yields the fields of a settings class, each with its default and the comment above it."""
+    """Yield the fields of a settings class, each with its default and the comment above it."""
     comments = comments_of(kind)
     for field in dataclasses.fields(kind):
         is_plain = isinstance(field.default, bool | int | float | str) and not isinstance(field.default, enum.Enum)

@@ -14,7 +14,7 @@ TARGET = DOCS.parent / "build" / "docs"
 
 
 def render(source: Path, target: Path) -> int:
-    """Renders the pages of a folder; returns 0 if there were no warnings."""
+    """Render the pages of a folder; returns 0 if there were no warnings."""
     warnings_fail = ["--fail-on-warning", "--nitpicky"]
     kept = ["--fresh-env", "--doctree-dir", str(target.with_name(f"{target.name}-read"))]
     arguments = ["--quiet", *warnings_fail, *kept, "--conf-dir", str(DOCS), str(source), str(target)]

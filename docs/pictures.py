@@ -42,7 +42,7 @@ async def main() -> None:
 
 
 async def picture(browser: Browser, name: str, url: str, *, drawn: str = "", before: str = "") -> None:
-    """Takes a screenshot of a page, whole or up to the heading `before`, once the chart `drawn` has lines."""
+    """Take a screenshot of a page, whole or up to the heading `before`, once the chart `drawn` has lines."""
     page = await browser.new_page(viewport={"width": _WIDTH, "height": _HEIGHT})
     page.set_default_timeout(MILLIS_MAX)
     await page.goto(url)
@@ -86,7 +86,7 @@ async def _run(environ: dict[str, str], *arguments: str) -> str:
 
 @asynccontextmanager
 async def small(folder: Path) -> AsyncIterator[tuple[str, str]]:
-    """Yields the address of a dashboard, and the path of the page of a traced message."""
+    """Yield the address of a dashboard, and the path of the page of a traced message."""
     async with Cluster(folder / "small", settings={"traceTopicEnable": "true"}) as cluster:
         address = cluster.namesrv_addr
         sent = await filling.traced(address, "shipping", filling.order(17, note="two teapots"))

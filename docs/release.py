@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def compile_changes(root: Path, version: str, date: dt.date) -> None:
-    """Moves the fragments of `changes/` into a section of `CHANGELOG.md`, and deletes them."""
+    """Move the fragments of `changes/` into a section of `CHANGELOG.md`, and deletes them."""
     if not _VERSION.fullmatch(version) or version != kerolox.__version__:
         raise ReleaseError(f"version {version!r}, but kerolox.__version__ is {kerolox.__version__!r}: set both alike")
     fragments = sorted(path for path in (root / "changes").iterdir() if path.name != "README.md")
@@ -103,7 +103,7 @@ def compile_changes(root: Path, version: str, date: dt.date) -> None:
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """Returns what precedes the newest section, that section, and the older ones."""
+    """Return what precedes the newest section, that section, and the older ones."""
     starts = [match.start() for match in re.finditer(r"^## ", text, re.MULTILINE)] + [len(text), len(text)]
     return text[: starts[0]], text[starts[0] : starts[1]], text[starts[1] :]
 
@@ -113,7 +113,7 @@ def _entry(fragment: str) -> str:
 
 
 def build(dist: Path) -> list[Path]:
-    """Builds wheel and sdist, and returns their paths."""
+    """Build wheel and sdist, and returns their paths."""
     before = set(dist.glob("*")) if dist.exists() else set()
     for path in before:
         if path.name.startswith("kerolox-"):
@@ -123,7 +123,7 @@ def build(dist: Path) -> list[Path]:
 
 
 def check(path: Path) -> None:
-    """Installs a wheel or sdist in a clean environment, runs its commands and sends a message through it."""
+    """Install a wheel or sdist in a clean environment, runs its commands and sends a message through it."""
     if path.suffix == ".whl":
         names = zipfile.ZipFile(path).namelist()
         missing = [wanted for wanted in _DATA if not any(name.startswith(wanted) for name in names)]

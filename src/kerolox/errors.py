@@ -9,7 +9,7 @@ _ACL_EXCEPTION = "AclException"
 
 
 def reason(error: BaseException) -> str:
-    """Returns the message of an OSError without its errno, followed by the file name if there is one."""
+    """Return the message of an OSError without its errno, followed by the file name if there is one."""
     words = getattr(error, "strerror", None) or str(error)
     file = getattr(error, "filename", None)
     return words if file is None else f"{words}: {file}"
@@ -72,7 +72,7 @@ class AnswerError(KeroloxError):
 
     @classmethod
     def of(cls, code: int, remark: str | None) -> "AnswerError":
-        """Returns the exception for `code`; a plain AnswerError if the code has no class of its own."""
+        """Return the exception for `code`; a plain AnswerError if the code has no class of its own."""
         if code == ResponseCode.SYSTEM_ERROR and remark is not None and _ACL_EXCEPTION in remark:
             return NoPermission(remark, code=code)
         return cls._by_code.get(code, AnswerError)(remark, code=code)

@@ -25,7 +25,7 @@ class Credentials:
 
 
 def signed(credentials: Credentials, fields: Mapping[str, str] | None, body: bytes) -> dict[str, str]:
-    """Returns the fields with the access key, the security token and a signature over all of them and the body.
+    """Return the fields with the access key, the security token and a signature over all of them and the body.
 
     The caller must send exactly these strings: the broker verifies the signature over the text of each value. If
     `UNSIGNED` is among the fields, the request must carry the version of a 4.9.3 client, because newer versions make
@@ -40,6 +40,6 @@ def signed(credentials: Credentials, fields: Mapping[str, str] | None, body: byt
 
 
 def signature(secret_key: str, fields: Mapping[str, str], body: bytes) -> str:
-    """Returns the value of the field Signature: HMAC-SHA1 over the values, sorted by field name, and the body."""
+    """Return the value of the field Signature: HMAC-SHA1 over the values, sorted by field name, and the body."""
     content = "".join([fields[name] for name in sorted(fields) if name not in _NOT_COVERED]).encode() + body
     return base64.b64encode(hmac.digest(secret_key.encode(), content, "sha1")).decode()

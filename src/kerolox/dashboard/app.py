@@ -76,7 +76,7 @@ _FORM_SIZES = {"/topic/send": MESSAGE_FORM_SIZE_MAX}
 
 
 def application(context: DashboardContext) -> ASGIApp:
-    """Returns the application behind its security middleware."""
+    """Return the application behind its security middleware."""
     routes: list[Route | Mount] = [Route(path, _get(context, page), methods=["GET"]) for path, page in PAGES.items()]
     routes += [Route(path, _post(context, path, action), methods=["POST"]) for path, action in ACTIONS.items()]
     routes.append(Mount("/static", StaticFiles(packages=[("kerolox.dashboard", "static")])))
@@ -127,13 +127,13 @@ def _post(context: DashboardContext, path: str, handler: Handler) -> Callable[[R
 
 
 def _logged_fields(page: Page) -> str:
-    """Returns the fields of a form that name its subject, for the log."""
+    """Return the fields of a form that name its subject, for the log."""
     fields = {name: page.field(name)[:200] for name in _LOGGED_FIELDS if page.field(name)}
     return "".join(f", {name} {value!r}" for name, value in fields.items())
 
 
 async def _respond(page: Page, handler: Handler) -> Response:
-    """Returns the response of the handler; any error becomes a page with a message."""
+    """Return the response of the handler; any error becomes a page with a message."""
     try:
         return await handler(page)
     except RequestRefused as refused:
@@ -154,7 +154,7 @@ def _error_page(page: Page, message: str, status: int) -> Response:
 
 
 async def _form(request: Request, size_max: int) -> dict[str, list[str]]:
-    """Returns the fields of a form; RequestRefused if it exceeds the limits on bytes, fields or time."""
+    """Return the fields of a form; RequestRefused if it exceeds the limits on bytes, fields or time."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise RequestRefused(f"content type {kind[:60]!r}: expected application/x-www-form-urlencoded", 415)

@@ -58,7 +58,7 @@ class Sampler:
         self.error: KeroloxError | None = None
 
     async def run(self) -> None:
-        """Takes samples until cancelled; an unreachable cluster leaves a gap."""
+        """Take samples until cancelled; an unreachable cluster leaves a gap."""
         while True:
             try:
                 self.samples.append(await self._sample())

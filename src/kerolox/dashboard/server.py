@@ -38,7 +38,7 @@ class Dashboard(Service):
         self._sampler: Sampler | None = None
 
     async def open(self) -> None:
-        """Starts to listen. ConfigurationError if the port is taken, or if a login is needed and there are no users."""
+        """Start to listen. ConfigurationError if the port is taken, or if a login is needed and there are no users."""
         options = self.options
         options.check()
         known = users.load(options.users_file) if options.users_file is not None else None
@@ -88,7 +88,7 @@ class Dashboard(Service):
             await asyncio.gather(sampling, return_exceptions=True)
 
     async def close(self) -> None:
-        """Stops the server, after a short time for pending responses, and closes the clients."""
+        """Stop the server, after a short time for pending responses, and close the clients."""
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await asyncio.wait([self._serving])
@@ -100,7 +100,7 @@ class Dashboard(Service):
 
 
 def _decompressed(record: Record, queue: MessageQueue) -> Received:
-    """Decompresses with a limit: this client reads messages that are not shown themselves, such as traces."""
+    """Decompress with a limit: this client reads messages that are not shown themselves, such as traces."""
     message = as_stored(record, queue)
     message.body = decompress(record.body, record.sys_flag, _BODY_SIZE_MAX)
     return message

@@ -33,7 +33,7 @@ class BloomFilter:
         self.bit_count = 8 * math.ceil(bits / 8)
 
     def generate(self, text: str) -> BloomFilterData:
-        """Returns the bits that a text owns."""
+        """Return the bits that a text owns."""
         hashed = murmur3(text.encode("utf-8", "replace"))
         first, second = hashed & 0xFFFFFFFF, hashed >> 32
         positions = []
@@ -53,7 +53,7 @@ class BloomFilter:
         )
 
     def bit_map(self, owners: Iterable[BloomFilterData]) -> bytes:
-        """Returns a bit map with the bits of all `owners` set; bit 0 is the lowest bit of the first byte."""
+        """Return a bit map with the bits of all `owners` set; bit 0 is the lowest bit of the first byte."""
         bits = 0
         for owner in owners:
             for position in owner.bit_pos or ():
@@ -67,7 +67,7 @@ def is_hit(data: BloomFilterData, bit_map: bytes) -> bool:
 
 
 def murmur3(data: bytes) -> int:
-    """Returns the first 64 bits of MurmurHash3 (x64, 128 bits, seed 0), as Guava's `murmur3_128().asLong()` does."""
+    """Return the first 64 bits of MurmurHash3 (x64, 128 bits, seed 0), as Guava's `murmur3_128().asLong()` does."""
     one = two = 0
     whole = len(data) // 16 * 16
     for at in range(0, whole, 16):

@@ -108,5 +108,5 @@ def _parser() -> Lark:
 
 
 def begin(text: str) -> InteractiveParser:
-    """Returns a parser at the start of `text`; it does not recurse, however deeply an expression is nested."""
+    """Return a parser at the start of `text`; it does not recurse, however deeply an expression is nested."""
     return _parser().parse_interactive(text)

@@ -65,7 +65,7 @@ class Misplaced(ExpressionError):
 
 
 def as_condition(node: Node) -> Node:
-    """Returns a node with a truth value. As in Java, a property, which is a text, is false if it is set."""
+    """Return a node with a truth value. As in Java, a property, which is a text, is false if it is set."""
     if node.is_condition:
         return node
     if node.kind is not Kind.PROPERTY:
@@ -96,7 +96,7 @@ def condition(evaluate: Evaluate, *nodes: Node) -> Node:
 
 
 def combined(kind: Kind, evaluate: Evaluate, nodes: Sequence[Node]) -> Node:
-    """Returns a node over other nodes; Misplaced if it becomes too large."""
+    """Return a node over other nodes; Misplaced if it becomes too large."""
     depth, terms = 1 + max(node.depth for node in nodes), sum(node.terms for node in nodes)
     if depth > DEPTH_MAX:
         raise Misplaced(nodes[0], f"is nested more than {DEPTH_MAX} deep")
@@ -206,7 +206,7 @@ def ordering(left: Node, right: Node, holds: Callable[[Any, Any], bool]) -> Node
 
 
 def _with_constant(left: Node, right: Node, holds: Callable[[Any, Any], bool]) -> Evaluate | None:
-    """Returns a fast comparison of a property with a constant, the most frequent case; None for any other."""
+    """Return a fast comparison of a property with a constant, the most frequent case; None for any other."""
     if left.kind is Kind.PROPERTY and right.value is not None:
         marked, constant, is_left = left.marked, right.value, True
     elif right.kind is Kind.PROPERTY and left.value is not None:
@@ -238,6 +238,6 @@ def _reader(constant: Value) -> Callable[[bytes], Value]:
 
 
 def _read_ordered(text: bytes) -> float:
-    """Returns a number that orders like Java's against finite ones: NaN, the greatest there, becomes infinity."""
+    """Return a number that orders like Java's against finite ones: NaN, the greatest there, becomes infinity."""
     number = read_double(text)
     return number if number == number else _INFINITY

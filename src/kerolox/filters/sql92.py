@@ -38,7 +38,7 @@ class Expression:
         return sys.getsizeof(self.text) * _TEXT_FACTOR + self._node.terms * _TERM_SIZE
 
     def evaluate(self, properties: bytes) -> bool | None:
-        """Returns True, False, or None for unknown; EvaluationError if a property has the wrong type."""
+        """Return True, False, or None for unknown; EvaluationError if a property has the wrong type."""
         node = self._node
         look: Find = partial(find, properties) if node.terms <= _FEW_TERMS else by_mark(properties).get
         result: bool | None = node.evaluate(look)
@@ -60,7 +60,7 @@ class Expression:
 
 
 def compile_expression(text: str) -> Expression:
-    """Compiles an expression; ExpressionError, with position and reason, if Java would not compile it.
+    """Compile an expression; ExpressionError, with position and reason, if Java would not compile it.
 
     Java ignores the text after a complete expression (`a LIKE 'x'` compiles as `a`); here it is an error.
     """
@@ -74,7 +74,7 @@ def compile_expression(text: str) -> Expression:
 
 @lru_cache(maxsize=_CACHED_MAX)
 def _compiled(text: str) -> Expression | str:
-    """Returns the expression or its error, so that errors are cached too: clients send the same expression again."""
+    """Return the expression or its error, so that errors are cached too: clients send the same expression again."""
     try:
         return Expression(text, _parse(text))
     except ExpressionError as error:
@@ -114,7 +114,7 @@ def _parse(text: str) -> "Node":
 
 
 def position(text: str, at: int) -> str:
-    """Returns line and column of an offset in the text, counted from 1."""
+    """Return line and column of an offset in the text, counted from 1."""
     before = text[:at]
     return f"line {before.count(chr(10)) + 1}, column {at - (before.rfind(chr(10)) + 1) + 1}"
 

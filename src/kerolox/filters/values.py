@@ -31,7 +31,7 @@ _DIGITS = re.compile(r"[+-]?(?:(?![\U00010000-\U0010ffff])\d)+")
 
 
 def read_int(text: bytes) -> int:
-    """Parses like Integer.valueOf; EvaluationError if the text is not a 32-bit integer."""
+    """Parse like Integer.valueOf; EvaluationError if the text is not a 32-bit integer."""
     if len(text) <= _SURELY_INT_DIGITS and text.isdigit():
         return int(text)
     number = _integer(text)
@@ -41,7 +41,7 @@ def read_int(text: bytes) -> int:
 
 
 def read_long(text: bytes) -> int:
-    """Parses like Long.valueOf; EvaluationError if the text is not a 64-bit integer."""
+    """Parse like Long.valueOf; EvaluationError if the text is not a 64-bit integer."""
     number = _integer(text)
     if -_LONG_MAX - 1 <= number <= _LONG_MAX:
         return number
@@ -49,7 +49,7 @@ def read_long(text: bytes) -> int:
 
 
 def read_double(text: bytes) -> float:
-    """Parses like Double.valueOf, including blanks, suffixes and hexadecimal numbers; EvaluationError if it fails."""
+    """Parse like Double.valueOf, including blanks, suffixes and hexadecimal numbers; EvaluationError if it fails."""
     if len(text) > _DOUBLE_SIZE_MAX:
         raise EvaluationError(f"text of {len(text)} bytes exceeds the limit of {_DOUBLE_SIZE_MAX} for a number")
     text = text.strip(_BLANKS)
@@ -66,12 +66,12 @@ def read_double(text: bytes) -> float:
 
 
 def read_true(text: bytes) -> bool:
-    """Parses like Boolean.valueOf: `true` in any case is True, everything else False."""
+    """Parse like Boolean.valueOf: `true` in any case is True, everything else False."""
     return text.lower() == b"true"
 
 
 def compare(left: Value, right: Value) -> int:
-    """Returns -1, 0 or 1, as Java's comparison of two values that are not NULL does.
+    """Return -1, 0 or 1, as Java's comparison of two values that are not NULL does.
 
     A text is parsed as the type of the other value, which may raise EvaluationError. If two values cannot be compared,
     the left one is less.
@@ -93,7 +93,7 @@ def compare(left: Value, right: Value) -> int:
 
 
 def order_doubles(left: float, right: float) -> int:
-    """Orders like Double.compareTo: NaN equals itself and is the greatest, -0.0 is less than 0.0."""
+    """Order like Double.compareTo: NaN equals itself and is the greatest, -0.0 is less than 0.0."""
     if left < right:
         return -1
     if left > right:

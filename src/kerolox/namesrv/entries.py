@@ -47,7 +47,7 @@ class BrokerGroup:
         return min(self.addresses, default=None)
 
     def invalidate(self) -> None:
-        """Drops the cached routes of all topics of this group."""
+        """Drop the cached routes of all topics of this group."""
         self.revision += 1
         for topic in self.topics.values():
             topic.encoded_routes.clear()

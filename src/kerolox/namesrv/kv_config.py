@@ -29,7 +29,7 @@ class KVConfigTable:
         self._writing = asyncio.Lock()
 
     def load(self) -> None:
-        """Reads the file, or its backup if the file cannot be read; a missing file is an empty table."""
+        """Read the file, or its backup if the file cannot be read; a missing file is an empty table."""
         try:
             content = self._disk.read(self._path)
             if content is None:
@@ -54,11 +54,11 @@ class KVConfigTable:
         return self._table.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """Returns the entries of a namespace, or None if it never had one."""
+        """Return the entries of a namespace, or None if it never had one."""
         return self._table.get(namespace)
 
     def encoded(self, namespace: str) -> bytes | None:
-        """Returns the entries of a namespace as an encoded KVTable, which is cached; None if it never had one."""
+        """Return the entries of a namespace as an encoded KVTable, which is cached; None if it never had one."""
         pairs = self._table.get(namespace)
         if pairs is None:
             return None
@@ -68,7 +68,7 @@ class KVConfigTable:
         return encoded
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """Returns when the value is on disk; SystemFailure, without a change, if it cannot be stored."""
+        """Return when the value is on disk; SystemFailure, without a change, if it cannot be stored."""
         await self._change(namespace, key, value)
 
     async def delete(self, namespace: str, key: str) -> None:

@@ -31,7 +31,7 @@ class RouteResponses:
         self._kv = kv
 
     def route(self, topic_name: str, *, strict: bool) -> Reply[Empty] | None:
-        """Returns encoded TopicRouteData, or None if no live broker has the topic."""
+        """Return encoded TopicRouteData, or None if no live broker has the topic."""
         topic = self._table.topics.get(topic_name)
         if topic is None:
             return None
@@ -42,7 +42,7 @@ class RouteResponses:
         return Reply(None, encoded, again=partial(topic.encoded_routes.get, strict))
 
     def route_in_zone(self, topic_name: str, zone: str) -> Reply[Empty] | None:
-        """Returns the part of the route in `zone`, plus all broker groups without a master (ZoneRouteRPCHook).
+        """Return the part of the route in `zone`, plus all broker groups without a master (ZoneRouteRPCHook).
 
         As in Java, it is always encoded in fastjson's dialect, whatever the version of the client.
         """
@@ -94,7 +94,7 @@ class RouteResponses:
         ).encode()
 
     def member_group(self, cluster: str, broker_name: str) -> bytes:
-        """Returns the live members of a group; an empty group if it is unknown."""
+        """Return the live members of a group; an empty group if it is unknown."""
         group = self._table.groups.get(broker_name)
         addresses = {} if group is None else dict(sorted(group.addresses.items()))
         return BrokerMemberGroupBody(BrokerMemberGroup(cluster, broker_name, addresses)).encode()
@@ -107,13 +107,13 @@ class RouteResponses:
         return TopicList(list(dict.fromkeys(name for group in members for name in group.topics))).encode()
 
     def system_topics(self) -> bytes:
-        """Returns the names of clusters and brokers, which are system topics, and the address of one broker."""
+        """Return the names of clusters and brokers, which are system topics, and the address of one broker."""
         names = {name: None for cluster, members in self._table.clusters.items() for name in (cluster, *members)}
         some = next((next(iter(group.addresses.values())) for group in self._table.groups.values()), None)
         return TopicList(list(names), some).encode()
 
     def topics_flagged(self, wanted: TopicSysFlag, unwanted: TopicSysFlag | None = None) -> bytes:
-        """Returns the topics whose first broker set the `wanted` unit flag and not the `unwanted` one."""
+        """Return the topics whose first broker set the `wanted` unit flag and not the `unwanted` one."""
         flags = {name: next(iter(topic.queues.values())).topic_sys_flag for name, topic in self._table.topics.items()}
         return TopicList(
             [name for name, flag in flags.items() if flag & wanted and not flag & (unwanted or 0)]
@@ -121,7 +121,7 @@ class RouteResponses:
 
 
 def _present_acting_master(broker: BrokerData, queues: QueueData) -> None:
-    """Shows the slave with the lowest id as master, if the group enables it and its queues are not writable."""
+    """Show the slave with the lowest id as master, if the group enables it and its queues are not writable."""
     addresses = broker.broker_addrs
     if broker.enable_acting_master and addresses and MASTER_ID not in addresses and not queues.perm & Perm.WRITE:
         acting = addresses.pop(min(addresses))

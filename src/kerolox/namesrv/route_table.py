@@ -53,7 +53,7 @@ class RouteTable:
     # Registration
 
     def renew(self, header: RegisterBroker, body: bytes, channel: object) -> BrokerRegistered | None:
-        """Treats a registration identical to the broker's last one, as most are, as a heartbeat, without decoding it.
+        """Treat a registration identical to the broker's last one, as most are, as a heartbeat, without decoding it.
 
         None if it differs, or if its group has changed since: then it must be decoded and applied.
         """
@@ -74,13 +74,13 @@ class RouteTable:
     def register(
         self, header: RegisterBroker, body: RegisterBrokerBody, channel: object, *, body_hash: int | None = None
     ) -> BrokerRegistered:
-        """Applies a registration in one go; see `register_steps`."""
+        """Apply a registration in one go; see `register_steps`."""
         return run_at_once(self.register_steps(header, body, channel, body_hash=body_hash))
 
     def register_steps(
         self, header: RegisterBroker, body: RegisterBrokerBody, channel: object, *, body_hash: int | None = None
     ) -> Steps[BrokerRegistered]:
-        """Applies a registration, and returns the address of the master to a slave.
+        """Apply a registration, and return the address of the master to a slave.
 
         The first step checks everything and adds the broker; its topics follow in portions. The caller must not start
         another registration of the same broker before they are complete.
@@ -131,7 +131,7 @@ class RouteTable:
         return self._response_to(header)
 
     def _check_bounds(self, broker: BrokerAddress, header: RegisterBroker, body: RegisterBrokerBody) -> None:
-        """Refuses a registration that exceeds a limit, before anything is changed."""
+        """Refuse a registration that exceeds a limit, before anything is changed."""
         filter_servers = body.filter_server_list or []
         names = [header.broker_name, *broker, header.ha_server_addr, header.zone_name or "", *filter_servers]
         if max(map(len, names)) > NAME_LENGTH_MAX or not header.broker_name or not all(broker):
@@ -148,7 +148,7 @@ class RouteTable:
         self._check_topics([config.topic_name for config in configs if config.topic_name not in self.topics])
 
     def _check_queues(self, topic: str, queues: TopicConfig | QueueData) -> None:
-        """Refuses huge numbers of queues: clients build a list of them."""
+        """Refuse huge numbers of queues: clients build a list of them."""
         count, count_max = max(queues.read_queue_nums, queues.write_queue_nums), self._config.topic_queue_nums_max
         if count > count_max:
             raise SystemFailure(
@@ -164,7 +164,7 @@ class RouteTable:
             raise SystemFailure(f"{len(self.topics)} topics are registered, at most topicNumsMax allowed")
 
     def _leave_other_group(self, broker: BrokerAddress, group_name: str) -> None:
-        """Removes a broker from its old group if it now registers under another broker name."""
+        """Remove a broker from its old group if it now registers under another broker name."""
         live = self.live.get(broker)
         if live is not None and live.group != group_name:
             self.unregister(broker, live.group)
@@ -185,7 +185,7 @@ class RouteTable:
 
     @staticmethod
     def _remove_other_ids(group: BrokerGroup, header: RegisterBroker) -> None:
-        """Removes other ids of the same address: after a switch the new master is no longer listed as a slave."""
+        """Remove other ids of the same address: after a switch the new master is no longer listed as a slave."""
         for broker_id, address in list(group.addresses.items()):
             if address == header.broker_addr and broker_id != header.broker_id:
                 del group.addresses[broker_id]
@@ -276,7 +276,7 @@ class RouteTable:
         self._by_channel.setdefault(channel, set()).add(broker)
 
     def _response_to(self, header: RegisterBroker) -> BrokerRegistered:
-        """Returns the master's addresses to a slave, if the master is alive; empty for the master itself."""
+        """Return the master's addresses to a slave, if the master is alive; empty for the master itself."""
         address = self.groups[header.broker_name].addresses.get(MASTER_ID)
         if header.broker_id == MASTER_ID or address is None:
             return BrokerRegistered()
@@ -288,14 +288,14 @@ class RouteTable:
     # Liveness
 
     def heartbeat(self, broker: BrokerAddress) -> LiveBroker | None:
-        """Records a heartbeat; returns the entry of the broker, or None if it has not registered."""
+        """Record a heartbeat; return the entry of the broker, or None if it has not registered."""
         live = self.live.get(broker)
         if live is not None:
             live.last_heartbeat = self._clock.monotonic()
         return live
 
     def expired(self) -> list[tuple[BrokerAddress, LiveBroker]]:
-        """Returns the brokers whose last heartbeat is older than the timeout that they registered with."""
+        """Return the brokers whose last heartbeat is older than the timeout that they registered with."""
         now = self._clock.monotonic()
         return [
             (broker, live)
@@ -304,13 +304,13 @@ class RouteTable:
         ]
 
     def channel_closed(self, channel: object) -> None:
-        """Removes the brokers that registered on this connection and have not registered on another since."""
+        """Remove the brokers that registered on this connection and have not registered on another since."""
         for broker in list(self._by_channel.get(channel, ())):
             log.info("broker %s removed: its connection closed", broker.address)
             self.unregister(broker, self.live[broker].group)
 
     def unregister(self, broker: BrokerAddress, group_name: str) -> None:
-        """Removes a broker; with the last broker of a group also the group and the topics that only it had."""
+        """Remove a broker; with the last broker of a group also the group and the topics that only it had."""
         live = self.live.get(broker)
         self._remove_live(broker)
         # The group it registered in counts, not the one in the request.
@@ -333,7 +333,7 @@ class RouteTable:
             self._notify_min_id_change(group, offline_address=broker.address)
 
     def _move_to_channel(self, broker: BrokerAddress, live: LiveBroker, channel: object) -> None:
-        """Records that a broker has reconnected."""
+        """Record that a broker has reconnected."""
         self._remove_live(broker)
         live.channel = channel
         self.live[broker] = live
@@ -391,7 +391,7 @@ class RouteTable:
     # Topics
 
     def add_topic(self, name: str, queue_datas: Iterable[QueueData]) -> None:
-        """Adds the queues of one topic; does nothing if one of their brokers is unknown."""
+        """Add the queues of one topic; does nothing if one of their brokers is unknown."""
         queue_datas = list(queue_datas)
         unknown = [queues.broker_name for queues in queue_datas if queues.broker_name not in self.groups]
         if unknown or not queue_datas:
@@ -408,7 +408,7 @@ class RouteTable:
         topic.encoded_routes.clear()
 
     def delete_topic(self, name: str, cluster: str | None = None) -> None:
-        """Removes a topic from the brokers of one cluster, or from all brokers."""
+        """Remove a topic from the brokers of one cluster, or from all brokers."""
         topic = self.topics.get(name)
         if topic is None:
             return
@@ -420,7 +420,7 @@ class RouteTable:
             self._remove_queues(topic, group)
 
     def set_write_perm(self, broker_name: str, *, is_writable: bool) -> int:
-        """Makes all topics of a broker read-only, or readable and writable; returns the number of topics."""
+        """Make all topics of a broker read-only, or readable and writable; return the number of topics."""
         group = self.groups.get(broker_name)
         if group is None:
             return 0
@@ -431,7 +431,7 @@ class RouteTable:
         return len(group.topics)
 
     def invalidate_responses(self) -> None:
-        """Makes all registrations be decoded and all routes be encoded again; for changes of the configuration."""
+        """Make all registrations be decoded and all routes be encoded again; for changes of the configuration."""
         for group in self.groups.values():
             group.invalidate()
 

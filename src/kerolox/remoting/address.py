@@ -10,7 +10,7 @@ _PORT = re.compile("[0-9]{1,5}")
 
 
 def format_address(address: Any) -> str:
-    """Returns a socket's address as `host:port`."""
+    """Return a socket's address as `host:port`."""
     if not isinstance(address, tuple):
         return str(address or "unknown")
     host, port = address[0], address[1]
@@ -25,7 +25,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def parse_addresses(text: str) -> list[str]:
-    """Returns the addresses of a list such as `10.0.0.1:9876;10.0.0.2:9876`, each checked."""
+    """Return the addresses of a list such as `10.0.0.1:9876;10.0.0.2:9876`, each checked."""
     addresses = [address.strip() for address in text.split(";") if address.strip()]
     for address in addresses:
         parse_address(address)

@@ -15,7 +15,7 @@ _CHANGE_LENGTH_MAX = 300
 
 @contextmanager
 def audited(request: Incoming[Any], change: str) -> Iterator[None]:
-    """Logs a change when its block ends, with the outcome: done, refused, failed or interrupted."""
+    """Log a change when its block ends, with the outcome: done, refused, failed or interrupted."""
     remote, change = request.connection.remote, change[:_CHANGE_LENGTH_MAX]
     try:
         yield

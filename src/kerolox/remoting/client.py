@@ -54,7 +54,7 @@ class Client:
     async def call(
         self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0
     ) -> Reply[A]:
-        """Returns the response of the server at `address`, connecting first if necessary."""
+        """Return the response of the server at `address`, connecting first if necessary."""
         connection = await self.connection(address)
         return await connection.call(request, body, timeout_seconds=timeout_seconds)
 
@@ -65,7 +65,7 @@ class Client:
         await connection.call_oneway(request, body, timeout_seconds=timeout_seconds)
 
     async def connection(self, address: str) -> Connection:
-        """Returns the open connection to `address`; concurrent callers share one attempt to connect."""
+        """Return the open connection to `address`; concurrent callers share one attempt to connect."""
         connection = self._connections.get(address)
         if connection is not None and not connection.is_closed:
             return connection
@@ -87,7 +87,7 @@ class Client:
             del attempt
 
     def connected(self, address: str) -> Connection | None:
-        """Returns the open connection to `address`, or None."""
+        """Return the open connection to `address`, or None."""
         connection = self._connections.get(address)
         return None if connection is None or connection.is_closed else connection
 
@@ -132,7 +132,7 @@ class Client:
         self._leaving = {left for left in (*self._leaving, connection) if left.is_working}
 
     async def close(self) -> None:
-        """Closes all connections and cancels attempts to connect; pending calls raise ConnectionLost."""
+        """Close all connections and cancel attempts to connect; pending calls raise ConnectionLost."""
         self._is_closed = True
         attempts = list(self._connecting.values())
         for attempt in attempts:
@@ -143,7 +143,7 @@ class Client:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the error text of the system, which asyncio replaces by its own for failed connects."""
+    """Return the error text of the system, which asyncio replaces by its own for failed connects."""
     words = getattr(error, "strerror", None) or str(error)
     if "Connect call failed" not in words:
         return words
@@ -162,7 +162,7 @@ class NameServers:
         self.update(addresses)
 
     def update(self, addresses: Iterable[str]) -> None:
-        """Takes a new list; the current NameServer stays if it is still listed."""
+        """Take a new list; the current NameServer stays if it is still listed."""
         addresses = list(dict.fromkeys(addresses))
         if not addresses:
             raise ConfigurationError("no NameServer address given: expected host:port, several separated by ';'")
@@ -181,7 +181,7 @@ class NameServers:
         return self._addresses[self._chosen]
 
     async def call(self, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Reply[A]:
-        """Returns the first response; each NameServer is tried at most once. An AnswerError counts as a response."""
+        """Return the first response; each NameServer is tried at most once. An AnswerError counts as a response."""
         failure: RemotingError | None = None
         for address in self._addresses[self._chosen :] + self._addresses[: self._chosen]:
             try:

@@ -91,7 +91,7 @@ class ListenerConfig(Properties):
     metrics_series_max: int = bounded(1000, 1, 100_000)
 
     def metrics_listener(self, *sources: Source) -> MetricsListener | None:
-        """Returns the listener for Prometheus; None if metrics are disabled."""
+        """Return the listener for Prometheus; None if metrics are disabled."""
         if self.metrics_exporter_type is MetricsExporterType.DISABLE:
             return None
         host = self.metrics_prom_exporter_host or self.bind_address

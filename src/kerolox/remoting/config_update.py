@@ -25,7 +25,7 @@ _SECRETS = ("password", "secret")
 
 
 def shown(settings: Mapping[str, str]) -> bytes:
-    """Returns settings as lines of `key=value`, without secrets."""
+    """Return settings as lines of `key=value`, without secrets."""
     return "".join(f"{key}={value}\n" for key, value in settings.items() if not _is_secret(key)).encode()
 
 
@@ -34,7 +34,7 @@ def _is_secret(key: str) -> bool:
 
 
 def in_words(body: bytes, keys: Collection[str]) -> str:
-    """Returns the changes of a request for the audit log: settings among `keys`, and ignored ones."""
+    """Return the changes of a request for the audit log: settings among `keys`, and ignored ones."""
     if len(body) > _CHANGES_SIZE_MAX:
         # Too large, so it will be refused; parsing it would take long.
         return f"{len(body)} bytes"
@@ -51,7 +51,7 @@ def wanted_changes(
     black_list: str,
     also: Collection[str] = (),
 ) -> dict[str, str]:
-    """Returns the settings among `keys` that a request changes; unknown keys are ignored.
+    """Return the settings among `keys` that a request changes; unknown keys are ignored.
 
     NoPermission if one is black-listed, or is not marked changeable where it is declared, nor among `also`.
     """
@@ -78,7 +78,7 @@ class ConfigFile:
         self._saving = asyncio.Lock()
 
     async def save(self, path: Path, settings: Mapping[str, str]) -> None:
-        """Replaces the file; SystemFailure if it cannot be written, so that the change is lost at a restart."""
+        """Replace the file; SystemFailure if it cannot be written, so that the change is lost at a restart."""
         async with self._saving:
             content = properties.format_lines(settings).encode()
             try:

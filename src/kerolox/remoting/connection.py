@@ -57,7 +57,7 @@ _local = _Local()
 
 
 def flush_waiting() -> None:
-    """Writes the frames of all connections of this thread now, instead of at the end of the loop iteration."""
+    """Write the frames of all connections of this thread now, instead of at the end of the loop iteration."""
     shared = _local.shared
     waiting = shared.waiting
     if waiting:
@@ -76,7 +76,7 @@ _opaques = itertools.count(1)
 
 
 def next_opaque() -> int:
-    """Returns the opaque of the next request."""
+    """Return the opaque of the next request."""
     return next(_opaques) & 0x7FFFFFFF
 
 
@@ -161,7 +161,7 @@ class Connection(Watched):
             self._on_closed(self)
 
     def _release(self) -> None:
-        """Frees received data, so that a reference to a closed connection does not keep it alive."""
+        """Free received data, so that a reference to a closed connection does not keep it alive."""
         self._reader.clear()
         if self._counted_size:
             self._count_partial()
@@ -177,7 +177,7 @@ class Connection(Watched):
     # Our own requests
 
     async def call(self, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Reply[A]:
-        """Returns the response; AnswerError if its code is not SUCCESS, RemotingError if there is none."""
+        """Return the response; AnswerError if its code is not SUCCESS, RemotingError if there is none."""
         answer = await self.ask(request, body, timeout_seconds=timeout_seconds)
         if answer.code != ResponseCode.SUCCESS:
             raise AnswerError.of(answer.code, answer.remark)
@@ -185,7 +185,7 @@ class Connection(Watched):
         return Reply(header, answer.body, answer.code, answer.remark)  # type: ignore[arg-type]
 
     async def ask(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> Command:
-        """Returns the response whatever its code; RemotingError if there is none."""
+        """Return the response whatever its code; RemotingError if there is none."""
         opaque = next_opaque()
         future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         try:
@@ -203,7 +203,7 @@ class Connection(Watched):
             del future
 
     def begin(self, frame: bytes, opaque: int) -> asyncio.Future[Command]:
-        """Sends a request and returns the future of its response; a caller that stops waiting must call `forget`.
+        """Send a request and return the future of its response; a caller that stops waiting must call `forget`.
 
         There is no flow control here: wait for `writable` first.
         """
@@ -222,7 +222,7 @@ class Connection(Watched):
         return self._writable is None
 
     async def writable(self) -> None:
-        """Returns when the write buffer has drained, or the connection is closed."""
+        """Return when the write buffer has drained, or the connection is closed."""
         while self._writable is not None and not self.is_closed:
             await asyncio.shield(self._writable)
 
@@ -239,12 +239,12 @@ class Connection(Watched):
             await self.drained()
 
     async def drained(self) -> None:
-        """Returns when the write buffer has drained once, even if it has filled up again; or on close."""
+        """Return when the write buffer has drained once, even if it has filled up again; or on close."""
         if self._writable is not None and not self.is_closed:
             await asyncio.shield(self._writable)
 
     async def call_oneway(self, request: Request[Any], body: bytes = b"", *, timeout_seconds: float = 3.0) -> None:
-        """Sends a oneway request; CallTimeout if the peer does not read."""
+        """Send a oneway request; CallTimeout if the peer does not read."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._submit(request, next_opaque(), ONEWAY_BIT, body)
@@ -254,7 +254,7 @@ class Connection(Watched):
             ) from error
 
     def send_oneway(self, request: Request[Any], body: bytes = b"") -> bool:
-        """Sends a oneway request without waiting; False if the connection is closed or the peer does not read."""
+        """Send a oneway request without waiting; False if the connection is closed or the peer does not read."""
         if self._writable is not None or self.is_closed:
             return False
         self.send(_request_frame(request, next_opaque(), ONEWAY_BIT, body))
@@ -301,7 +301,7 @@ class Connection(Watched):
         self._out += frames
 
     def deliver(self, answer: Answer) -> None:
-        """Sends the response of a task. Large ones are written at once, so that the next task sees if they drain."""
+        """Send the response of a task. Large ones are written at once, so that the next task sees if they drain."""
         if not self._out:
             self._delivered_size = 0
         self.send(answer)
@@ -310,7 +310,7 @@ class Connection(Watched):
             self.flush()
 
     def flush(self) -> None:
-        """Writes the queued frames at once."""
+        """Write the queued frames at once."""
         out = self._out
         if not out:
             return
@@ -339,7 +339,7 @@ class Connection(Watched):
         transport.write(data)
 
     def close(self) -> None:
-        """Closes the connection after the queued frames are written."""
+        """Close the connection after the queued frames are written."""
         if self._transport is None or self._transport.is_closing():
             return
         self.flush()
@@ -349,7 +349,7 @@ class Connection(Watched):
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes at once, without writing the rest; does nothing if the connection is lost.
+        """Close at once, without writing the rest; does nothing if the connection is lost.
 
         Received data that was not handled is freed before this returns.
         """
@@ -361,7 +361,7 @@ class Connection(Watched):
     # Receiving
 
     def _count_partial(self) -> None:
-        """Reports the size of the incomplete frame, which has changed."""
+        """Report the size of the incomplete frame, which has changed."""
         self._counted_size = self._reader.partial_size
 
     @property
@@ -391,11 +391,11 @@ class Connection(Watched):
         return self._router.admit_equal(request, self, count)
 
     def answer(self, frames: Iterable[Frame]) -> None:
-        """Handles frames: dispatches requests, and completes the calls that responses belong to."""
+        """Handle frames: dispatches requests, and completes the calls that responses belong to."""
         self._handle(iter(frames))
 
     def _handle(self, frames: Iterator[Frame]) -> None:
-        """Handles the frames of one read; their responses leave in one write."""
+        """Handle the frames of one read; their responses leave in one write."""
         out, answer = self._out, self._router.answer
         size, size_max = 0, self.limits.write_buffer_high
         try:
@@ -426,7 +426,7 @@ class Connection(Watched):
         return False
 
     def receive_response(self, command: Command) -> None:
-        """Completes the call that this is the response to."""
+        """Complete the call that this is the response to."""
         call = self._calls.get(command.opaque)
         if call is None or call.done():
             log.debug("response from %s with unknown opaque %d", self.remote, command.opaque)
@@ -461,12 +461,12 @@ class Connection(Watched):
         log.warning("closed the connection from %s: %s", self.remote, reason)
 
     def accept_tls(self, context: ssl.SSLContext) -> None:
-        """Starts TLS as the server side."""
+        """Start TLS as the server side."""
         self._tls = TlsLayer(context, server_side=True)
         self._receive = Connection._receive_tls
 
     async def begin_tls(self, context: ssl.SSLContext, *, server_hostname: str) -> None:
-        """Starts TLS as the client side; ConnectionLost with the reason if the handshake fails."""
+        """Start TLS as the client side; ConnectionLost with the reason if the handshake fails."""
         if self._transport is None:
             raise self._loss("was lost")
         self._tls = TlsLayer(context, server_side=False, server_hostname=server_hostname)
@@ -479,7 +479,7 @@ class Connection(Watched):
     # Requests of the peer
 
     def carry(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs the task of one request; SystemBusy if too many requests of this connection are in flight."""
+        """Run the task of one request; SystemBusy if too many requests of this connection are in flight."""
         if len(self._tasks) >= self.limits.requests_in_flight_max:
             work.close()
             raise SystemBusy(f"[OVERLOAD]system busy, {len(self._tasks)} requests in flight on this connection")
@@ -488,7 +488,7 @@ class Connection(Watched):
         task.add_done_callback(self._tasks.pop)
 
     def park(self, task: asyncio.Task[None]) -> None:
-        """Marks a task as a waiting long poll: it is cancelled when the connection closes."""
+        """Mark a task as a waiting long poll: it is cancelled when the connection closes."""
         self._tasks[task] = True
         if self.closed.done():
             task.cancel()
@@ -497,7 +497,7 @@ class Connection(Watched):
         self._tasks[task] = False
 
     async def finish(self) -> None:
-        """Cancels the tasks of requests."""
+        """Cancel the tasks of requests."""
         if self._tasks:
             # A task that is cancelled before its first step would never leave its request queue.
             await asyncio.sleep(0)
@@ -512,7 +512,7 @@ class Connection(Watched):
 
 
 async def close_all(connections: Iterable[Connection], *, seconds: float) -> None:
-    """Closes connections and cancels their tasks; each peer has `seconds` to read what was already written."""
+    """Close connections and cancel their tasks; each peer has `seconds` to read what was already written."""
     connections = list(connections)
     for connection in connections:
         connection.close()

@@ -41,7 +41,7 @@ class LongPolls:
 
 
 async def turn(request_queue: RequestQueue, connection: Connection) -> None:
-    """Waits as a long poll until the peer has read its earlier responses; called before records are read for it."""
+    """Wait as a long poll until the peer has read its earlier responses; called before records are read for it."""
     with LongPolls(request_queue, connection):
         await connection.turn()
 

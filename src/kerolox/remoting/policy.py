@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class Policy(Protocol):
     def admit(self, request: "Incoming[Any]") -> None:
-        """Raises an AnswerError to refuse a decoded request; it is sent as the response."""
+        """Raise an AnswerError to refuse a decoded request; it is sent as the response."""
 
     def admit_equal(self, request: "Incoming[Any]", connection: "Connection", count: int) -> bool:
         """Whether to admit `count` requests of a connection that equal `request`, without decoding each.

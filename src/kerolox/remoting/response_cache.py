@@ -58,7 +58,7 @@ class ResponseCache:
     def answer(
         self, data: bytes, out: list[bytes | memoryview], connection: "Connection", *, size_max: int
     ) -> tuple[int, int]:
-        """Responds to the frames at the beginning of `data`, up to the first that is not cached or not admitted.
+        """Respond to the frames at the beginning of `data`, up to the first that is not cached or not admitted.
 
         Appends the responses to `out`, not many more than `size_max` bytes of them, and returns the number of frames
         and where they end. One loop without calls of Python functions, because a NameServer does little else.
@@ -98,7 +98,7 @@ class ResponseCache:
         return count, start
 
     def remember(self, header: bytes, request: "Incoming[Any]", body: bytes, again: Callable[[], bytes | None]) -> None:
-        """Caches the response to a header, if it is certain which of its bytes are the opaque."""
+        """Cache the response to a header, if it is certain which of its bytes are the opaque."""
         if len(header) > HEADER_SIZE_MAX or len(body) > BODY_SIZE_MAX:
             return
         start = header.find(_OPAQUE)

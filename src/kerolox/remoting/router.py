@@ -101,7 +101,7 @@ Answering = Reply[A] | Later[A] | EncodedResponse[A] | Awaitable[Reply[A]]
 def handles(
     request: type[Request[A]], *, request_queue: str = "default", take: str | None = None
 ) -> Callable[[Callable[[Any, Any], Answering[A]]], Callable[[Any, Any], Answering[A]]]:
-    """Marks the method of a processor that handles `request`: a plain function or a coroutine function.
+    """Mark the method of a processor that handles `request`: a plain function or a coroutine function.
 
     A plain method may return an awaitable if it finds that it must wait. `take` names a method of the same processor
     that gets the request first; if it returns True it has taken the request, and responds to it together with others.
@@ -198,7 +198,7 @@ class Router:
         return {code: route.request for code, route in self._table.items()}
 
     def answer(self, frame: Frame, connection: "Connection") -> Answer | None:
-        """Returns the response frame; None if there is none, or if it is sent later.
+        """Return the response frame; None if there is none, or if it is sent later.
 
         A frame that responds to one of our own calls completes that call. ProtocolError if the header is malformed.
         """
@@ -274,7 +274,7 @@ class Router:
         return self._answer_fields(request, command.ext)
 
     def _answer_fields(self, request: Incoming[Any], fields: ExtFields, learnt: bytes = b"") -> Answer | None:
-        """Handles a request whose fields are not decoded yet.
+        """Handle a request whose fields are not decoded yet.
 
         `learnt` is its binary header: a template is learnt from it, by which the next ones are decoded faster.
         """
@@ -290,7 +290,7 @@ class Router:
         return self._dispatch(route, request)
 
     def _dispatch(self, route: _Route, request: Incoming[Any], header: bytes = b"") -> Answer | None:
-        """Asks the policies, then has the request taken or handled. Every decoded request comes through here."""
+        """Ask the policies, then have the request taken or handled. Every decoded request comes through here."""
         try:
             if self._policies:
                 for policy in self._policies:
@@ -338,14 +338,14 @@ class Router:
 
 
 def _answers_in(hint: Any) -> set[Any]:
-    """Returns the response headers in the return annotation of a method."""
+    """Return the response headers in the return annotation of a method."""
     if typing.get_origin(hint) in (Reply, Later, EncodedResponse):
         return set(typing.get_args(hint))
     return set().union(*map(_answers_in, typing.get_args(hint)))
 
 
 def _start(route: _Route, request: Incoming[Any], reply: Awaitable[Reply[Any]] | None) -> None:
-    """Starts the task that responds. `reply` is the awaitable that the method returned, or None to call it there."""
+    """Start the task that responds. `reply` is the awaitable that the method returned, or None to call it there."""
     is_admitted = False
     try:
         route.request_queue.enter()
@@ -391,7 +391,7 @@ def _encoded(request: Incoming[Any], reply: Reply[Any]) -> Answer:
 
 
 def _failed(request: Incoming[Any], error: Exception, ext: dict[str, str] | None) -> Answer | None:
-    """Returns the error response for an exception of a policy or a method; None for a oneway request."""
+    """Return the error response for an exception of a policy or a method; None for a oneway request."""
     if isinstance(error, ProtocolError):
         error = SystemFailure(str(error))
     if not isinstance(error, AnswerError):

@@ -104,7 +104,7 @@ class SocketTransport(asyncio.Transport):
             self._keep(data, size)
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        """Writes pieces of memory without joining them, if the socket accepts all at once."""
+        """Write pieces of memory without joining them, if the socket accepts all at once."""
         pieces = list(list_of_data)
         if len(pieces) > _PIECES_MAX:
             self.write(b"".join(pieces))
@@ -126,7 +126,7 @@ class SocketTransport(asyncio.Transport):
             self._lose(error)
 
     def _keep(self, data: Any, size: int) -> None:
-        """Buffers the data after the first `size` bytes until the socket is writable."""
+        """Buffer the data after the first `size` bytes until the socket is writable."""
         if self._is_lost:
             return
         if not self._buffer:
@@ -170,7 +170,7 @@ class SocketTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Closes when the buffer is written."""
+        """Close when the buffer is written."""
         if self._is_closing:
             return
         self.pause_reading()

@@ -70,7 +70,7 @@ class ServerTls:
             ) from error
 
     def context(self) -> ssl.SSLContext:
-        """Returns the current context. If reloading fails, as with a half-written certificate, the old one stays."""
+        """Return the current context. If reloading fails, as with a half-written certificate, the old one stays."""
         stamp = self._current_stamp()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -97,7 +97,7 @@ class ServerTls:
 def client_context(
     trust: Path | None = None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """Returns a context that verifies the server if `trust` (a CA file) is given; otherwise it only encrypts."""
+    """Return a context that verifies the server if `trust` (a CA file) is given; otherwise it only encrypts."""
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=trust)
     if trust is None:
         context.check_hostname = False
@@ -122,7 +122,7 @@ class TlsLayer:
         self.is_ended = False
 
     def receive(self, ciphertext: bytes) -> bytes:
-        """Returns the decrypted bytes; ssl.SSLError if the handshake or verification fails."""
+        """Return the decrypted bytes; ssl.SSLError if the handshake or verification fails."""
         self._incoming.write(ciphertext)
         if not self.is_established and not self._shake_hands():
             return b""
@@ -136,7 +136,7 @@ class TlsLayer:
         return b"".join(plain)
 
     def send(self, plaintext: bytes | memoryview) -> None:
-        """Encrypts bytes, or buffers them until the handshake is done; `outgoing` returns what to write."""
+        """Encrypt bytes, or buffers them until the handshake is done; `outgoing` returns what to write."""
         if self.is_established:
             self._object.write(plaintext)
         else:
@@ -146,11 +146,11 @@ class TlsLayer:
         return self._outgoing.read()
 
     def start(self) -> None:
-        """Starts the handshake on the client side."""
+        """Start the handshake on the client side."""
         self._shake_hands()
 
     def end(self) -> None:
-        """Sends close_notify, so that the peer can tell a close from a truncated stream."""
+        """Send close_notify, so that the peer can tell a close from a truncated stream."""
         if self.is_established:
             # Does not wait for the close_notify of the peer; after a failure there is none.
             with contextlib.suppress(ssl.SSLError):

@@ -59,7 +59,7 @@ class AioFsync:
         add_reader(loop, self._event, self._complete)
 
     def begin(self, descriptor: int, callback: SyncCallback) -> None:
-        """Starts what `os.fdatasync` does; OSError, and no callback, if it could not be started."""
+        """Start what `os.fdatasync` does; OSError, and no callback, if it could not be started."""
         if len(self._pending) >= _PENDING_MAX:
             raise BlockingIOError(errno.EAGAIN, f"{_PENDING_MAX} syncs are pending, no more are allowed")
         number = next(self._numbers)

@@ -8,10 +8,10 @@ from typing import Protocol
 
 class Clock(Protocol):
     def millis(self) -> int:
-        """Returns the wall-clock time in milliseconds since 1970, as the protocol carries it."""
+        """Return the wall-clock time in milliseconds since 1970, as the protocol carries it."""
 
     def monotonic(self) -> float:
-        """Returns seconds that never go backwards; only differences are meaningful."""
+        """Return seconds that never go backwards; only differences are meaningful."""
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -51,11 +51,11 @@ class ManualClock:
         await wake_up
 
     def step(self, seconds: float) -> None:
-        """Sets the wall clock forward, or back if negative; `monotonic` and sleeping tasks are not affected."""
+        """Set the wall clock forward, or back if negative; `monotonic` and sleeping tasks are not affected."""
         self._stepped += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Advances the time and wakes every task whose deadline passes, with the clock at that deadline."""
+        """Advance the time and wake every task whose deadline passes, with the clock at that deadline."""
         target = self._now + seconds
         await self._settle()
         while self._sleepers and self._sleepers[0][0] <= target:

@@ -17,22 +17,22 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
 def named(key: str, default: Any) -> Any:
-    """Declares a field whose key is not the camelCase form of its name."""
+    """Declare a field whose key is not the camelCase form of its name."""
     return dataclasses.field(default=default, metadata={"key": key})
 
 
 def formerly(key: str, default: Any) -> Any:
-    """Declares a field whose key had another spelling in older releases; both are accepted."""
+    """Declare a field whose key had another spelling in older releases; both are accepted."""
     return dataclasses.field(default=default, metadata={"formerly": key})
 
 
 def bounded(default: int, low: int, high: int) -> Any:
-    """Declares a number that must lie between `low` and `high`, both included."""
+    """Declare a number that must lie between `low` and `high`, both included."""
     return dataclasses.field(default=default, metadata={"bounds": (low, high)})
 
 
 def changeable(default: Any, low: int = INT_MIN, high: int = INT_MAX) -> Any:
-    """Declares a flag or a number that an operator may change over the wire while the process runs."""
+    """Declare a flag or a number that an operator may change over the wire while the process runs."""
     return dataclasses.field(default=default, metadata={"changeable": True, "bounds": (low, high)})
 
 
@@ -49,7 +49,7 @@ class Properties:
 
     @classmethod
     def keys(cls) -> dict[str, "dataclasses.Field[Any]"]:
-        """Returns each declared field under its key in a properties file."""
+        """Return each declared field under its key in a properties file."""
         return {
             field.metadata.get("key") or camel(field.name): field
             for field in dataclasses.fields(cls)
@@ -82,7 +82,7 @@ class Properties:
 
     @classmethod
     def check(cls, properties: Mapping[str, str]) -> dict[str, Any]:
-        """Returns the parsed values of the declared settings by field name; ConfigurationError if one is invalid."""
+        """Return the parsed values of the declared settings by field name; ConfigurationError if one is invalid."""
         keys, properties = cls.keys(), cls.renamed(properties)
         hints = typing.get_type_hints(cls)
         return {

@@ -11,7 +11,7 @@ Steps = Generator[None, None, T]
 
 
 async def in_turns(items: Iterable[T], *, count: int) -> AsyncIterator[T]:
-    """Yields the items, and lets other tasks run after every `count` of them.
+    """Yield the items, and let other tasks run after every `count` of them.
 
     Other tasks must not change `items` meanwhile: pass a copy of a table.
     """
@@ -28,7 +28,7 @@ class Turns:
         self._count = self._left = count
 
     async def step(self, count: int = 1) -> None:
-        """Counts one step or several, and lets other tasks run when `count` is reached."""
+        """Count one step or several, and let other tasks run when `count` is reached."""
         self._left -= count
         if self._left <= 0:
             self._left = self._count
@@ -36,7 +36,7 @@ class Turns:
 
 
 async def run_in_steps(steps: Steps[T]) -> T:
-    """Runs a generator to its end and returns its result; other tasks run between its steps."""
+    """Run a generator to its end and return its result; other tasks run between its steps."""
     while True:
         try:
             next(steps)
@@ -47,7 +47,7 @@ async def run_in_steps(steps: Steps[T]) -> T:
 
 
 def run_at_once(steps: Steps[T]) -> T:
-    """Runs a generator to its end and returns its result; no other task runs meanwhile."""
+    """Run a generator to its end and return its result; no other task runs meanwhile."""
     while True:
         try:
             next(steps)

@@ -30,18 +30,18 @@ _BUSY_POLL_NANOS = 60_000
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Does what `asyncio.run` does, on a ServerLoop where the platform has epoll."""
+    """Do what `asyncio.run` does, on a ServerLoop where the platform has epoll."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Returns a ServerLoop where the platform has epoll, else asyncio's default loop."""
+    """Return a ServerLoop where the platform has epoll, else asyncio's default loop."""
     return ServerLoop() if sys.platform == "linux" else asyncio.new_event_loop()
 
 
 def at_end_of_turn(loop: asyncio.AbstractEventLoop, job: Job) -> None:
-    """Runs `job` once, after all sockets of this turn were read; under another loop, in the next turn."""
+    """Run `job` once, after all sockets of this turn were read; under another loop, in the next turn."""
     if isinstance(loop, ServerLoop):
         loop.at_end_of_turn(job)
     else:
@@ -49,7 +49,7 @@ def at_end_of_turn(loop: asyncio.AbstractEventLoop, job: Job) -> None:
 
 
 def add_reader(loop: asyncio.AbstractEventLoop, descriptor: int, reader: Job) -> None:
-    """Calls `reader` whenever the descriptor is readable. It must not be registered for writing at the same time."""
+    """Call `reader` whenever the descriptor is readable. It must not be registered for writing at the same time."""
     if isinstance(loop, ServerLoop):
         loop.selector.add_reader(descriptor, reader)
     else:
@@ -112,7 +112,7 @@ if sys.platform == "linux":
             return found
 
         def _poll(self, wait: float) -> list[tuple[int, int]]:
-            """Waits for events; busy-polls first if the last wait was short."""
+            """Wait for events; busy-polls first if the last wait was short."""
             poll, deadline = self._epoll.poll, perf_counter_ns() + _BUSY_POLL_NANOS
             try:
                 while self._is_busy_polling and wait and perf_counter_ns() < deadline:

@@ -35,42 +35,42 @@ class File(Protocol):
     def read(self, offset: int, size: int) -> bytes: ...
 
     def read_into(self, offset: int, target: memoryview) -> int:
-        """Fills `target` as far as the file goes, and returns the number of bytes read."""
+        """Fill `target` as far as the file goes, and return the number of bytes read."""
 
     def read_cached(self, offset: int, size: int) -> bytes | None:
-        """Returns the bytes if all of them are in the page cache; None if reading may block on the disk."""
+        """Return the bytes if all of them are in the page cache; None if reading may block on the disk."""
 
     def prefetch(self, offset: int, size: int) -> None:
-        """Reads these bytes into the page cache; OSError if one of them cannot be read."""
+        """Read these bytes into the page cache; OSError if one of them cannot be read."""
 
     def view(self) -> memoryview | None:
-        """Returns a read-only memory map of the whole file, which shows later writes; None if it cannot be mapped.
+        """Return a read-only memory map of the whole file, which shows later writes; None if it cannot be mapped.
 
         The file must have its full size already and must not shrink: access beyond a truncation ends the process
         with SIGBUS.
         """
 
     def write(self, offset: int, data: bytes) -> None:
-        """Writes all of `data`, or raises OSError; after an error any part of it may have been written."""
+        """Write all of `data`, or raise OSError; after an error any part of it may have been written."""
 
     def sync(self) -> None:
-        """Makes the written bytes durable (fdatasync).
+        """Make the written bytes durable (fdatasync).
 
         After a failure a later success proves nothing: the kernel may have dropped the dirty pages.
         """
 
     def begin_sync(self, syncs: AioFsync, callback: SyncCallback) -> bool:
-        """Starts a sync and calls `callback` when it has completed; False, and no call, if it cannot be started."""
+        """Start a sync and call `callback` when it has completed; False, and no call, if it cannot be started."""
 
     def allocate(self, size: int) -> None:
-        """Makes the file `size` bytes long and reserves the disk space; OSError if the disk is full."""
+        """Make the file `size` bytes long and reserves the disk space; OSError if the disk is full."""
 
     def truncate(self, size: int) -> None: ...
 
     def size(self) -> int: ...
 
     def data_end(self) -> int:
-        """Returns an offset after which the file has only never-written zeros, or the file size if unknown.
+        """Return an offset after which the file has only never-written zeros, or the file size if unknown.
 
         Call it before reading: file systems report pages in the page cache as data, even if they were only read.
         """
@@ -82,16 +82,16 @@ class Disk(Protocol):
     """The primitive file operations. Crash tests stop the machine at each one that changes something."""
 
     def read(self, path: Path) -> bytes | None:
-        """Returns the content of the file, or None if it does not exist."""
+        """Return the content of the file, or None if it does not exist."""
 
     def write(self, path: Path, data: bytes) -> None:
-        """Creates or truncates the file and writes `data`, which is not durable until `sync`."""
+        """Create or truncate the file and write `data`, which is not durable until `sync`."""
 
     def sync(self, path: Path) -> None:
-        """Makes the content of a file, or the entries of a directory, durable."""
+        """Make the content of a file, or the entries of a directory, durable."""
 
     def write_back(self, path: Path) -> None:
-        """Writes back all dirty pages of the file system that holds `path`, which makes many later syncs cheap.
+        """Write back all dirty pages of the file system that holds `path`, which makes many later syncs cheap.
 
         It guarantees nothing, and does nothing on platforms without syncfs.
         """
@@ -99,24 +99,24 @@ class Disk(Protocol):
     def rename(self, source: Path, target: Path) -> None: ...
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """Opens a file for reading and writing; FileNotFoundError if it does not exist and `create` is false."""
+        """Open a file for reading and writing; FileNotFoundError if it does not exist and `create` is false."""
 
     def remove(self, path: Path) -> None: ...
 
     def remove_directory(self, path: Path) -> None:
-        """Removes an empty directory; OSError if it is not empty."""
+        """Remove an empty directory; OSError if it is not empty."""
 
     def make_directory(self, path: Path, *, is_durable: bool = True) -> None:
-        """Makes the directory and its missing parents; durably, unless `is_durable` is false."""
+        """Make the directory and its missing parents; durably, unless `is_durable` is false."""
 
     def names(self, directory: Path) -> list[str]:
-        """Returns the sorted names in a directory; an empty list if it does not exist."""
+        """Return the sorted names in a directory; an empty list if it does not exist."""
 
     def modified_millis(self, path: Path) -> int:
-        """Returns the modification time of a file in milliseconds since 1970."""
+        """Return the modification time of a file in milliseconds since 1970."""
 
     def used_ratio(self, path: Path) -> float:
-        """Returns the used part of the file system that holds `path`, from 0 to 1, without blocks reserved for root."""
+        """Return the used part of the file system that holds `path`, from 0 to 1, without blocks reserved for root."""
 
 
 class RealFile:
@@ -312,12 +312,12 @@ class RealDisk:
 
 @functools.cache
 def _syncfs() -> Callable[[int], int] | None:
-    """Returns syncfs(2) of the C library, or None on platforms without it."""
+    """Return syncfs(2) of the C library, or None on platforms without it."""
     return getattr(ctypes.CDLL(None), "syncfs", None)
 
 
 def _mode(path: Path) -> int:
-    """Returns the permissions of the file that `path` is, will replace, or is the backup of."""
+    """Return the permissions of the file that `path` is, will replace, or is the backup of."""
     base = path.with_name(path.name.removesuffix(TEMPORARY_SUFFIX).removesuffix(BACKUP_SUFFIX))
     try:
         return base.stat().st_mode & 0o777
@@ -326,7 +326,7 @@ def _mode(path: Path) -> int:
 
 
 def replace_whole(disk: Disk, path: Path, data: bytes) -> None:
-    """Replaces a small file atomically and durably: after a crash it has the old content or the new.
+    """Replace a small file atomically and durably: after a crash it has the old content or the new.
 
     The previous content is kept in a file with the suffix `.bak`, as in RocketMQ.
     """
@@ -337,7 +337,7 @@ def replace_whole(disk: Disk, path: Path, data: bytes) -> None:
 
 
 def write_whole(disk: Disk, path: Path, data: bytes) -> None:
-    """Replaces a small file atomically and durably, without a backup of the previous content."""
+    """Replace a small file atomically and durably, without a backup of the previous content."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     disk.write(temporary, data)
     disk.sync(temporary)

@@ -4,7 +4,7 @@ import gc
 
 
 def settle() -> None:
-    """Excludes all objects that exist now from later collections, and makes collections rarer.
+    """Exclude all objects that exist now from later collections, and make collections rarer.
 
     Servers keep large tables without reference cycles; traversing them in every full collection would be their
     longest pause.

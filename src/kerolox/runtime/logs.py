@@ -59,7 +59,7 @@ class LogOptions:
 
 @contextmanager
 def logging_as(options: LogOptions) -> Iterator[None]:
-    """Configures the root logger inside the `with` block; if lines go to a file, standard error gets warnings only.
+    """Configure the root logger inside the `with` block; if lines go to a file, standard error gets warnings only.
 
     A separate thread writes the lines, so that the event loop never blocks on a disk or a terminal.
     """
@@ -114,7 +114,7 @@ class TextFormatter(logging.Formatter):
 
 
 def _indented(traceback: str) -> str:
-    """Returns the traceback with every line indented, so that no line of an error message looks like a log line."""
+    """Return the traceback with every line indented, so that no line of an error message looks like a log line."""
     return "\n".join(f"    {line}" for line in escape_lines(traceback).split("\n"))
 
 
@@ -160,7 +160,7 @@ class ThreadedHandler(logging.Handler):
             self._dropped += 1
 
     def close(self) -> None:
-        """Writes the queued lines, but gives up after a few seconds."""
+        """Write the queued lines, but give up after a few seconds."""
         try:
             self._queue.put(None, timeout=_CLOSE_TIMEOUT_SECONDS)
         except queue.Full:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 
 def install_command(extra: str) -> str:
-    """Returns the command that installs an extra: from the source folder Kerolox was installed from, else by name."""
+    """Return the command that installs an extra: from the source folder Kerolox was installed from, else by name."""
     return f"pip install '{_installed_from() or 'kerolox'}[{extra}]'"
 
 
 def _installed_from() -> Path | None:
-    """Returns the source folder from direct_url.json, which pip writes beside the package, if it still exists."""
+    """Return the source folder from direct_url.json, which pip writes beside the package, if it still exists."""
     # Imported here because they load slowly and are needed only for an error message.
     import json
     from importlib import metadata

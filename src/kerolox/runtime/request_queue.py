@@ -22,12 +22,12 @@ class RequestQueue:
         self.parked_max = PARKED_MAX
 
     def enter(self) -> None:
-        """Admits one more request; SystemBusy if the queue is full."""
+        """Admit one more request; SystemBusy if the queue is full."""
         self.check()
         self.under_way += 1
 
     def check(self) -> None:
-        """Raises SystemBusy if the queue is full."""
+        """Raise SystemBusy if the queue is full."""
         if self.under_way >= self.capacity:
             raise SystemBusy(
                 f"[OVERLOAD]system busy, {self.under_way} requests under way in queue {self.name!r}, "
@@ -39,7 +39,7 @@ class RequestQueue:
         self.under_way -= 1
 
     def park(self) -> None:
-        """Parks a request that is under way until `resume`; SystemBusy if too many are parked."""
+        """Park a request that is under way until `resume`; SystemBusy if too many are parked."""
         if self.parked >= self.parked_max:
             raise SystemBusy(
                 f"[OVERLOAD]system busy, {self.parked} requests wait in queue {self.name!r}, "
@@ -49,7 +49,7 @@ class RequestQueue:
         self.parked += 1
 
     def resume(self) -> None:
-        """Counts a parked request as under way again, even if the queue is full: it was admitted before."""
+        """Count a parked request as under way again, even if the queue is full: it was admitted before."""
         assert self.parked > 0
         self.parked -= 1
         self.under_way += 1

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Runs a call that may block (fsync, compression, DNS) in a thread and returns its result.
+    """Run a call that may block (fsync, compression, DNS) in a thread and return its result.
 
     If the awaiting task is cancelled, the cancellation is delivered only after the call has finished: a lock held
     around the call stays held until the thread is done.
@@ -34,14 +34,14 @@ class ThreadPool:
         self._executor: ThreadPoolExecutor | None = None
 
     async def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Does what `in_thread` does, in a thread of this pool."""
+        """Do what `in_thread` does, in a thread of this pool."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self._count, thread_name_prefix=self._name)
         call = functools.partial(function, *args, **kwargs)
         return await _uncancelled(asyncio.get_running_loop().run_in_executor(self._executor, call), function)
 
     def close(self) -> None:
-        """Stops the threads after their current calls, without waiting; a later `run` starts new ones."""
+        """Stop the threads after their current calls, without waiting; a later `run` starts new ones."""
         if self._executor is not None:
             self._executor.shutdown(wait=False)
             self._executor = None

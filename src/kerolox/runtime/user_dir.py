@@ -5,6 +5,6 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """Returns $KEROLOX_HOME, by default `~/.kerolox`; the folder may not exist yet."""
+    """Return $KEROLOX_HOME, by default `~/.kerolox`; the folder may not exist yet."""
     named = os.environ.get("KEROLOX_HOME")
     return Path(named).expanduser() if named else Path("~/.kerolox").expanduser()

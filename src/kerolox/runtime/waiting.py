@@ -8,14 +8,14 @@ from kerolox.runtime.clock import Clock
 
 
 async def wait_with_timeout(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
-    """Waits until the event is set or the timeout has passed; returns whether the event is set."""
+    """Wait until the event is set or the timeout has passed; return whether the event is set."""
     if not event.is_set():
         await first_of(event.wait(), clock.sleep(seconds))
     return event.is_set()
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
-    """Returns when the first of the coroutines has finished; the others are cancelled. Errors are ignored."""
+    """Return when the first of the coroutines has finished; the others are cancelled. Errors are ignored."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -15,7 +15,7 @@ __all__ = ["prepare", "register"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Registers the formats with a session that has not discovered them."""
+    """Register the formats with a session that has not discovered them."""
     from pyspark.errors import AnalysisException
 
     from kerolox.spark.source import RocketMQ

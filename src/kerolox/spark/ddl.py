@@ -52,7 +52,7 @@ _DECIMALS: Final = ("decimal", "dec", "numeric")
 
 
 def parse(text: str) -> StructType:
-    """Returns the columns; ValueError says what was expected, and where."""
+    """Return the columns; ValueError says what was expected, and where."""
     parser = _Parser(text)
     columns = parser.columns("")
     if parser.peek():

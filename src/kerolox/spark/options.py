@@ -82,7 +82,7 @@ class ReadOptions:
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
-    """Parses the options; OptionError names the invalid one and the remedy."""
+    """Parse the options; OptionError names the invalid one and the remedy."""
     parser = OptionParser(options)
     _check_batch_or_stream(parser, is_stream=is_stream)
     topics, pattern, assigned = _subscription(parser)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def drop_repeats(frame: "DataFrame", within: str = "1 hour") -> "DataFrame":
-    """Returns each message once, by the unique key that its producer assigned (`msgId`).
+    """Return each message once, by the unique key that its producer assigned (`msgId`).
 
     In a stream, repeats are found if they were stored within this time of each other, since Spark keeps the keys only
     that long; the frame must have the columns msgId and storeTimestamp, and no watermark of its own.

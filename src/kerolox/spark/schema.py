@@ -70,18 +70,18 @@ class WantedColumns:
 
 
 def topic_schema(*, include_properties: bool = False, include_damage: bool = False) -> StructType:
-    """Returns the schema of a topic. The properties map is optional: it costs more than all other columns."""
+    """Return the schema of a topic. The properties map is optional: it costs more than all other columns."""
     left_out = {name for name, is_in in ((PROPERTIES, include_properties), (DAMAGE, include_damage)) if not is_in}
     return StructType([StructField(name, kind) for name, kind, _ in _COLUMNS if name not in left_out])
 
 
 def with_value(schema: StructType, kind: DataType) -> StructType:
-    """Returns the schema with the columns value, of this type, and valueError."""
+    """Return the schema with the columns value, of this type, and valueError."""
     return StructType([*schema.fields, StructField(VALUE, kind), StructField(VALUE_ERROR, StringType())])
 
 
 def columns_of(schema: StructType, *, besides: Sequence[str] = ()) -> WantedColumns:
-    """Returns the columns to build for a schema, perhaps the user's own, without those named in `besides`.
+    """Return the columns to build for a schema, perhaps the user's own, without those named in `besides`.
 
     ConfigurationError if the schema has an unknown column, or one with another type.
     """
@@ -103,12 +103,12 @@ def columns_of(schema: StructType, *, besides: Sequence[str] = ()) -> WantedColu
 
 
 def with_columns(asked: WantedColumns, *names: str) -> WantedColumns:
-    """Returns `asked` with these columns added."""
+    """Return `asked` with these columns added."""
     more = [name for name in names if name not in asked]
     fields = [*asked.arrow, *(pa.field(name, _ARROW_TYPES[name]) for name in more)]
     return WantedColumns((*asked.names, *more), pa.schema(fields))
 
 
 def columns_named(*names: str) -> WantedColumns:
-    """Returns columns by name, all nullable."""
+    """Return columns by name, all nullable."""
     return WantedColumns(names, pa.schema([pa.field(name, _ARROW_TYPES[name]) for name in names]))

@@ -50,7 +50,7 @@ class WriteOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, is_stream: bool) -> "WriteOptions":
-        """Parses the options; OptionError names the invalid one and the remedy."""
+        """Parse the options; OptionError names the invalid one and the remedy."""
         parser = OptionParser(options)
         parser.refuse({"path": "is not supported: name the topic with option topic, and use save() without a path"})
         # Spark passes its own options, too.
@@ -101,7 +101,7 @@ class WriteOptions:
 
 
 def _settings(parser: OptionParser) -> ProducerSettings:
-    """Parses the rocketmq.* options of the producer; its other settings have options without that prefix."""
+    """Parse the rocketmq.* options of the producer; its other settings have options without that prefix."""
     defaults = ProducerSettings()
     retries = parser.count("rocketmq.retryTimesWhenSendFailed", at_least=0)
     parser.refuse(dict.fromkeys(_COMPRESSION_OPTIONS, _NO_COMPRESSION))
@@ -171,7 +171,7 @@ class TableWrite:
             sender.close()
 
     def partition(self, batches: Iterator[pa.RecordBatch], scope: str) -> PartitionCommit:
-        """Returns when brokers have stored all rows; RowError or WriteFailed name the one they have not."""
+        """Return when brokers have stored all rows; RowError or WriteFailed name the one they have not."""
         options = self._options
         encoder = RowEncoder(self._columns, options.topic, scope)
         sender = PartitionSender(options.connection, options.send, self._columns.delivery_time)
@@ -184,7 +184,7 @@ class TableWrite:
         return PartitionCommit(dict(sender.counts))
 
     def as_batches(self, rows: Iterator[Any], size: int = 1024) -> Iterator[pa.RecordBatch]:
-        """Converts rows to Arrow batches, for Spark versions that pass rows."""
+        """Convert rows to Arrow batches, for Spark versions that pass rows."""
         schema = to_arrow_schema(self._schema)
         pending: list[dict[str, Any]] = []
         for row in rows:
@@ -254,7 +254,7 @@ def _context() -> TaskContext:
 
 
 def _stream_scope() -> str | None:
-    """Returns an id of query, batch and partition, which is the same when the batch is repeated.
+    """Return an id of query, batch and partition, which is the same when the batch is repeated.
 
     None if the task does not belong to a stream.
     """
@@ -275,6 +275,6 @@ def _log_commit(messages: list[WriterCommitMessage | None]) -> None:
 
 
 def _log_abort(messages: list[WriterCommitMessage | None]) -> None:
-    """Logs an abort. Stored messages stay; a retry sends them again with the same unique keys."""
+    """Log an abort. Stored messages stay; a retry sends them again with the same unique keys."""
     sent = sum(sum(message.counts.values()) for message in messages if isinstance(message, PartitionCommit))
     log.warning("a write was aborted; %d messages of complete partitions stay in their topics", sent)

@@ -79,7 +79,7 @@ class FilteringReader(BatchReader):
 
 
 def plan_ranges(cluster: ClusterMetadata, options: ReadOptions, filters: PushedFilters) -> list[QueueRange]:
-    """Returns the range of each queue that a batch query reads."""
+    """Return the range of each queue that a batch query reads."""
     queues = readable_queues(cluster, options)
     check_queues_exist(options, queues)
     begins, ends = offsets_or_raise(cluster.min_offsets(queues)), offsets_or_raise(cluster.max_offsets(queues))
@@ -94,7 +94,7 @@ def plan_ranges(cluster: ClusterMetadata, options: ReadOptions, filters: PushedF
 def make_partitions(
     cluster: ClusterMetadata, options: ReadOptions, ranges: Sequence[QueueRange]
 ) -> list[InputPartition]:
-    """Returns about as many partitions as this machine has cores, unless options ask for more."""
+    """Return about as many partitions as this machine has cores, unless options ask for more."""
     parts = partitions_of(
         ranges,
         parallelism=parallelism(),

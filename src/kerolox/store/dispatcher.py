@@ -76,12 +76,12 @@ class Dispatcher:
         self._damages: dict[int, Damage] = {}
 
     def load(self, offset: int, damages: Iterable[Damage] = ()) -> None:
-        """Continues at `offset`; damaged ranges of the log are skipped."""
+        """Continue at `offset`; damaged ranges of the log are skipped."""
         self.offset = offset
         self._damages = {damage.offset: damage for damage in damages}
 
     def dispatch_until(self, end_offset: int, *, size_max: int = sys.maxsize) -> None:
-        """Reads the log and dispatches it up to `end_offset`, the end of a record, or a little more than `size_max`."""
+        """Read the log and dispatch it up to `end_offset`, the end of a record, or a little more than `size_max`."""
         stop_offset = min(end_offset, self.offset + size_max)
         while self.offset < stop_offset:
             damage = self._damages.get(self.offset)
@@ -98,7 +98,7 @@ class Dispatcher:
                 self._dispatch_chunk(chunk)
 
     def _dispatch_chunk(self, chunk: bytes) -> None:
-        """Dispatches the complete records of a chunk, at least one, up to a blank or a damaged range."""
+        """Dispatch the complete records of a chunk, at least one, up to a blank or a damaged range."""
         run = peek_run(chunk, 0, self.offset)
         if self._damages:
             end = min((start for start in self._damages if start > self.offset), default=self.offset + len(chunk))
@@ -106,11 +106,11 @@ class Dispatcher:
         self.dispatch_all(run or [peek(chunk)])
 
     def dispatch(self, record: RecordSummary) -> None:
-        """Dispatches one record; dispatching it again changes nothing."""
+        """Dispatch one record; dispatching it again changes nothing."""
         self.dispatch_all([record])
 
     def dispatch_all(self, records: Sequence[RecordSummary]) -> None:
-        """Dispatches contiguous records; dispatching them again changes nothing.
+        """Dispatch contiguous records; dispatching them again changes nothing.
 
         On OSError some of them may have queue entries already, and no waiter was notified.
         """
@@ -125,7 +125,7 @@ class Dispatcher:
         )
 
     def dispatch_appended(self, appends: Sequence[Append], appended: Sequence[Appended]) -> None:
-        """Dispatches what was just appended, without reading it from the log where an append carries its columns.
+        """Dispatch what was just appended, without reading it from the log where an append carries its columns.
 
         Fewer records may have been appended than there are appends. On OSError as in `dispatch_all`.
         """
@@ -184,7 +184,7 @@ class Dispatcher:
             self.dispatch_until(appended[-1].end_offset)
 
     def _dispatch_one(self, append: Append, position: Appended) -> bool:
-        """Dispatches a single record from its append; False if the append does not carry what is needed."""
+        """Dispatch a single record from its append; False if the append does not carry what is needed."""
         physical_offset, keys, topic = position.physical_offset, append.keys, append.topic
         if physical_offset != self.offset or keys is None or self._is_extended:
             return False
@@ -202,7 +202,7 @@ class Dispatcher:
         return True
 
     def _append_entries(self, records: Sequence[RecordSummary], keyed: KeyBatch) -> None:
-        """Appends queue entries for records, and collects their keys in `keyed`."""
+        """Append queue entries for records, and collects their keys in `keyed`."""
         append_entry, has_index = self._append_entry, self._index is not None
         for record in records:
             kind = record.sys_flag & sysflag.TRANSACTION_MASK
@@ -236,7 +236,7 @@ class Dispatcher:
         self.timestamp = run.store_timestamps[-1]
 
     def _append_columns(self, run: Columns) -> None:
-        """Appends queue entries, grouped by queue."""
+        """Append queue entries, grouped by queue."""
         topics, codes = run.topics, run.tags_codes
         if SCHEDULE_TOPIC in set(topics):
             codes = [
@@ -259,14 +259,14 @@ class Dispatcher:
                 queue.append_all(group[::2], group[1::2])
 
     def append_entry(self, record: RecordSummary) -> None:
-        """Appends the queue entry of a record, without index, waiters or a change of `offset`."""
+        """Append the queue entry of a record, without index, waiters or a change of `offset`."""
         if sysflag.is_queued(record.sys_flag):
             self._append_entry(
                 record, record.tags_code if record.topic != SCHEDULE_TOPIC else self._due_timestamp(record)
             )
 
     def entry_of(self, record: RecordSummary) -> QueueEntry | None:
-        """Returns the entry that a record must have in its queue; None if it must not have one."""
+        """Return the entry that a record must have in its queue; None if it must not have one."""
         deleted = self._deleted_topics
         if not sysflag.is_queued(record.sys_flag):
             return None
@@ -296,7 +296,7 @@ class Dispatcher:
             return None
 
     def _due_timestamp(self, record: RecordSummary) -> int:
-        """Returns the delivery time of a message in the schedule topic, which its entry has in place of a tags code."""
+        """Return the delivery time of a message in the schedule topic, which its entry has in place of a tags code."""
         level = java_int(find(record.properties, DELAY_MARK))
         if level is None or level <= 0:
             return record.tags_code
@@ -304,7 +304,7 @@ class Dispatcher:
 
 
 def _group_by_queue(append: Append, entries: Sequence[QueueEntry], runs: Runs) -> None:
-    """Adds the entries of an append for several queues to the run of each queue."""
+    """Add the entries of an append for several queues to the run of each queue."""
     assert append.queue_ids is not None
     adders: dict[int, Callable[[QueueEntry], None]] = {}
     for queue_id, queue_offset, entry in zip(append.queue_ids, append.queue_offsets, entries, strict=True):
@@ -315,5 +315,5 @@ def _group_by_queue(append: Append, entries: Sequence[QueueEntry], runs: Runs) -
 
 
 def _keys(record: RecordSummary) -> list[bytes]:
-    """Returns the index keys of a record."""
+    """Return the index keys of a record."""
     return index_keys(record.unique_key, record.keys, record.tag)

@@ -86,12 +86,12 @@ class FlushBehind(Service):
                 log.error("queues and index could not be written, retrying: %s", error)
 
     def take_failure(self) -> Exception | None:
-        """Returns why the last attempt in the background failed, once; None if it did not."""
+        """Return why the last attempt in the background failed, once; None if it did not."""
         failure, self._failure = self._failure, None
         return failure
 
     async def write(self) -> None:
-        """Writes the entries that queues hold in memory, and syncs the queues with many unsynced bytes."""
+        """Write the entries that queues hold in memory, and sync the queues with many unsynced bytes."""
         async with self.lock:
             await self._catch_up()
             queues = list(self.queues.backlog.unwritten)
@@ -101,7 +101,7 @@ class FlushBehind(Service):
             raise failures[0]
 
     async def flush(self, *, is_last: bool = False) -> None:
-        """Writes and syncs queues and index, then the checkpoint.
+        """Write and sync queues and index, then the checkpoint.
 
         The last flush before a clean stop also saves the exact state that the next start must find.
         """
@@ -142,7 +142,7 @@ class FlushBehind(Service):
             await in_thread(self._flush_checkpoint)
 
     async def _ends(self) -> list[QueueEnd]:
-        """Returns the ends of all queues, or a little less: other tasks may run meanwhile if there are many queues."""
+        """Return the ends of all queues, or a little less: other tasks may run meanwhile if there are many queues."""
         ends: list[QueueEnd] = []
         for key, queue in list(self.queues.items()):
             ends.append(end_of(key, queue))
@@ -157,7 +157,7 @@ class FlushBehind(Service):
             has_more = self._dispatch_pending()
 
     async def _write(self, queues: Sequence[ConsumeQueue]) -> Failures:
-        """Writes the pending entries of queues. A failure does not stop the others."""
+        """Write the pending entries of queues. A failure does not stop the others."""
         failures: Failures = []
         for number, queue in enumerate(queues, 1):
             # It may have been written or deleted while this task yielded.

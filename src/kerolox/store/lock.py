@@ -28,7 +28,7 @@ class Lock:
 
 
 def take_lock(path: Path) -> Lock:
-    """Locks a store, whose directory must exist; StoreLocked if it is locked already.
+    """Lock a store, whose directory must exist; StoreLocked if it is locked already.
 
     Java takes the same lock: the first byte of the file.
     """

@@ -56,7 +56,7 @@ class MessageEncoder:
         self.properties = PlainProperties((*(diversions or {}), *_UNUSUAL))
 
     def encode(self, message: Message) -> Append:
-        """Encodes a message. A diversion may store it under another topic and queue; `message` is not changed."""
+        """Encode a message. A diversion may store it under another topic and queue; `message` is not changed."""
         check_properties(message.properties)
         return self.encode_outlined(message, by_initials(message.properties))
 
@@ -90,7 +90,7 @@ class MessageEncoder:
     def encode_plain(
         self, topic: str, store_host: bytes, rows: Sequence[Row], found: Sequence[FoundProperties], size_max: int
     ) -> list[Append]:
-        """Encodes plain messages of one topic by what was found in their properties.
+        """Encode plain messages of one topic by what was found in their properties.
 
         Each append has at most `size_max` bytes. The caller has checked the sizes of the bodies.
         """
@@ -114,7 +114,7 @@ class MessageEncoder:
     def encode_uniform(
         self, first: Message, after_size: int, varying: VaryingColumns, traits: Traits, size_max: int
     ) -> list[Append]:
-        """Encodes messages that differ only in `varying`; `first` is the first of them (see `uniform.to_records`)."""
+        """Encode messages that differ only in `varying`; `first` is the first of them (see `uniform.to_records`)."""
         records, starts = to_uniform_records(first, after_size, varying)
         count = max(size_max // starts.step, 1)
         appends = []
@@ -127,7 +127,7 @@ class MessageEncoder:
         return appends
 
     def encode_batch(self, shared: Message, body: bytes) -> Append:
-        """Encodes a producer batch, one record per part. All but body, flag and properties come from `shared`.
+        """Encode a producer batch, one record per part. All but body, flag and properties come from `shared`.
 
         As in 5.x, properties of the request itself are not stored (4.9 adds them to those of each part), and a delay
         level in a part's own properties has no effect. RecordError if the body is not a batch.
@@ -146,7 +146,7 @@ class MessageEncoder:
         return append
 
     def _even_batch(self, shared: Message, body: bytes) -> Append | None:
-        """Encodes a batch whose messages differ in body and unique key only; None if they do not."""
+        """Encode a batch whose messages differ in body and unique key only; None if they do not."""
         outlined = even_batch.detect_layout(body)
         read = None if outlined is None else self.properties.read(outlined.properties)
         # Batches with keys, or very many messages, take the general path.
@@ -186,7 +186,7 @@ class MessageEncoder:
 
 
 def _key_columns(starts: Sequence[int], found: Sequence[FoundProperties]) -> KeyColumns:
-    """Returns keys and tags codes of the records that begin at `starts`."""
+    """Return keys and tags codes of the records that begin at `starts`."""
     keys: list[bytes] = []
     key_starts: list[int] = []
     tags_codes: list[int] = []
@@ -204,7 +204,7 @@ def _key_columns(starts: Sequence[int], found: Sequence[FoundProperties]) -> Key
 
 
 def _even_key_columns(starts: range, keys: list[bytes], traits: Traits) -> KeyColumns:
-    """Returns keys and tags codes of records that have no keys but unique ones and share one tag."""
+    """Return keys and tags codes of records that have no keys but unique ones and share one tag."""
     key_starts: Sequence[int] = starts
     if traits.tag:
         keys = [key for unique_key in keys for key in (unique_key, tag_key(traits.tag))]
@@ -217,7 +217,7 @@ def _is_awaited(properties: bytes) -> bool:
 
 
 def _check_inner_batch(message: Message) -> None:
-    """Refuses inner batches: they need a BatchConsumeQueue, which no topic here has."""
+    """Refuse inner batches: they need a BatchConsumeQueue, which no topic here has."""
     if message.sys_flag & sysflag.INNER_BATCH:
         raise MessageIllegal(f"topic {message.topic!r} does not accept inner batches")
     if find(message.properties, _INNER_NUM_MARK):

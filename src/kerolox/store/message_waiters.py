@@ -27,11 +27,11 @@ class MessageWaiters:
         return sum(map(len, self._waiting.values()))
 
     def waiting(self, topic: str, queue_id: int) -> int:
-        """Returns the number of waiters of a queue."""
+        """Return the number of waiters of a queue."""
         return len(self._waiting.get((topic, queue_id), ()))
 
     async def wait(self, topic: str, queue_id: int, *, seconds: float) -> bool:
-        """Waits for a message of the queue; False after `seconds` without one."""
+        """Wait for a message of the queue; False after `seconds` without one."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         key = topic, queue_id
         waiting = self._waiting.setdefault(key, {})
@@ -52,7 +52,7 @@ class MessageWaiters:
         return bool(self._waiting or self._watchers)
 
     def watch(self, topic: str, watcher: Watcher) -> None:
-        """Calls the watcher for every message of a topic, in whatever queue; it must be fast."""
+        """Call the watcher for every message of a topic, in whatever queue; it must be fast."""
         self._watchers[topic] = (*self._watchers.get(topic, ()), watcher)
 
     def unwatch(self, topic: str, watcher: Watcher) -> None:
@@ -69,7 +69,7 @@ class MessageWaiters:
                 self.notify(*key)
 
     def notify(self, topic: str, queue_id: int) -> None:
-        """Wakes all waiters of a queue: a limited number now, the others in later iterations of the loop."""
+        """Wake all waiters of a queue: a limited number now, the others in later iterations of the loop."""
         key = topic, queue_id
         waiting = self._waiting.pop(key, None)
         if waiting:
@@ -84,7 +84,7 @@ class MessageWaiters:
                 watcher(queue_id)
 
     def _wake(self) -> None:
-        """Wakes as many waiters as this iteration allows, and schedules the others for the next."""
+        """Wake as many waiters as this iteration allows, and schedules the others for the next."""
         loop: asyncio.AbstractEventLoop | None = None
         is_first = self._wakes_left == self._wakes_max
         while self._waking and self._wakes_left:

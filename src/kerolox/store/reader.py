@@ -64,7 +64,7 @@ class Reader:
         return self.records.damages
 
     def load_damages(self, damages: list[Damage]) -> None:
-        """Sets the damaged ranges that recovery knows."""
+        """Set the damaged ranges that recovery knows."""
         self.records.damages = damages
 
     # By queue offset
@@ -82,7 +82,7 @@ class Reader:
         wants: RecordFilter | None = None,
         fetched: Fetched | None = None,
     ) -> GetResult:
-        """Returns records of a queue from `queue_offset` on: always the first, the others within the bounds.
+        """Return records of a queue from `queue_offset` on: always the first, the others within the bounds.
 
         `bounds` are `self.bounds` by default. `matches` filters queue entries, `wants` the records of matching entries.
         StoreError if they cannot be read. With `fetched`, the blocks that were read from disk in advance (possibly
@@ -152,7 +152,7 @@ class Reader:
         return first is not None and not first.is_filler and 0 < first.physical_offset < self.records.first_offset
 
     def entries(self, topic: str, queue_id: int, queue_offset: int, count: int) -> list[Entry]:
-        """Returns at most `count` entries of a queue, repaired if needed; StoreError if they cannot be read."""
+        """Return at most `count` entries of a queue, repaired if needed; StoreError if they cannot be read."""
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return []
@@ -182,22 +182,22 @@ class Reader:
         return queue_offset if self.is_slave and not self._config.offset_check_in_slave else better
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Returns the first offset whose message still exists; -1 if there is no such queue, as in Java."""
+        """Return the first offset whose message still exists; -1 if there is no such queue, as in Java."""
         queue = self._queues.get(topic, queue_id)
         return -1 if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Returns the offset after the last message that can be read; 0 if there is no such queue."""
+        """Return the offset after the last message that can be read; 0 if there is no such queue."""
         queue = self._queues.get(topic, queue_id)
         return 0 if queue is None else queue.max_offset
 
     def message_count(self, topic: str, queue_id: int) -> int:
-        """Returns the number of messages of a queue, including gaps."""
+        """Return the number of messages of a queue, including gaps."""
         queue = self._queues.get(topic, queue_id)
         return 0 if queue is None else queue.max_offset - queue.min_offset
 
     def physical_offset(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Returns the physical offset of the message at a queue offset; None if there is none, where Java returns 0."""
+        """Return the physical offset of the message at a queue offset; None if there is none, where Java returns 0."""
         entry = self._entry(topic, queue_id, queue_offset)
         return None if entry is None else entry.physical_offset
 
@@ -219,11 +219,11 @@ class Reader:
     # By physical offset
 
     def record_at(self, physical_offset: int, size: int | None = None) -> bytes | None:
-        """Returns the bytes of a record; None if it is deleted, damaged or never existed."""
+        """Return the bytes of a record; None if it is deleted, damaged or never existed."""
         return self.records.at(physical_offset, self.records.size_at(physical_offset) if size is None else size)
 
     def record_of_id(self, offset_id: str) -> bytes | None:
-        """Returns the record of an offset message id, or None; IdError if the id is malformed.
+        """Return the record of an offset message id, or None; IdError if the id is malformed.
 
         The address in the id is ignored, as in Java: the broker's address may have changed.
         """
@@ -233,7 +233,7 @@ class Reader:
     # By time
 
     def offset_at(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
-        """Returns the queue offset for a store time; 0 if there never was a message."""
+        """Return the queue offset for a store time; 0 if there never was a message."""
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return 0
@@ -243,24 +243,24 @@ class Reader:
             raise _unreadable(error) from error
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Returns the store time of the message at a queue offset; -1 if there is none."""
+        """Return the store time of the message at a queue offset; -1 if there is none."""
         offset = self.physical_offset(topic, queue_id, queue_offset)
         time = None if offset is None else self.records.store_time(offset)
         return -1 if time is None else time
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
-        """Returns the store time of the first message of a queue; -1 if it is empty."""
+        """Return the store time of the first message of a queue; -1 if it is empty."""
         return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
 
     def earliest_log_time(self) -> int:
-        """Returns the store time of the first record of the log; -1 if it is empty."""
+        """Return the store time of the first record of the log; -1 if it is empty."""
         time = self.records.store_time(self.records.first_offset)
         return -1 if time is None else time
 
     # By key
 
     def find(self, topic: str, key: bytes, *, count_max: int = 32) -> list[RecordSummary]:
-        """Returns the newest messages with this key or unique key; compares the keys, not only their hashes."""
+        """Return the newest messages with this key or unique key; compares the keys, not only their hashes."""
         if self._index is None:
             return []
         offsets = find_offsets(self._index, topic, key, count_max)
@@ -279,7 +279,7 @@ class Reader:
         return found
 
     def _with_key(self, offset: int, topic: str, key: bytes) -> RecordSummary | None:
-        """Returns the message at a physical offset if it has the key."""
+        """Return the message at a physical offset if it has the key."""
         record = self.record_at(offset)
         known = None if record is None else peek(record)
         if known is None or known.topic != topic:
@@ -296,7 +296,7 @@ class Reader:
         end_timestamp: int = FOREVER,
         is_unique_key: bool = False,
     ) -> QueryResult:
-        """Returns the newest records with the hash of this key, in log order, as QUERY_MESSAGE does."""
+        """Return the newest records with the hash of this key, in log order, as QUERY_MESSAGE does."""
         if self._index is None:
             return QueryResult()
         wanted = self._wanted(count_max, is_unique_key=is_unique_key)

@@ -164,7 +164,7 @@ class Store(Service):
         await self.allocator.prepare()
 
     def recover(self) -> Recovered:
-        """Loads the files and makes queues and index agree with the log.
+        """Load the files and make queues and index agree with the log.
 
         StoreError, with the reason, if the store cannot be opened.
         """
@@ -261,7 +261,7 @@ class Store(Service):
             tasks.create_task(self.repair.run(), name="consume queue repair")
 
     async def close(self) -> None:
-        """Makes everything durable and removes the abort file, which marks the stop as clean."""
+        """Make everything durable and remove the abort file, which marks the stop as clean."""
         if not self._is_open:
             return
         self._is_open = False
@@ -303,11 +303,11 @@ class Store(Service):
             raise
 
     def append_offset(self, topic: str, queue_id: int) -> int:
-        """Returns the queue offset that the next message gets; readers may not see all messages before it yet."""
+        """Return the queue offset that the next message gets; readers may not see all messages before it yet."""
         return self._queue_offsets.get((topic, queue_id), 0)
 
     def queue_counts(self) -> dict[str, int]:
-        """Returns the topics that have messages, each with the smallest queue count that fits its queue ids."""
+        """Return the topics that have messages, each with the smallest queue count that fits its queue ids."""
         counts: dict[str, int] = {}
         for (topic, queue_id), queue in self.queues.items():
             if queue.max_offset and not topic.startswith(LIGHT_PREFIX):
@@ -322,7 +322,7 @@ class Store(Service):
         return self._stalled is not None
 
     async def put(self, append: Append) -> tuple[Appended, bool]:
-        """Returns the position of the stored records, and whether they are as durable as `flushDiskType` promises.
+        """Return the position of the stored records, and whether they are as durable as `flushDiskType` promises.
 
         StoreReadOnly, StoreFull, StoreBusy or NotStorable if they are not stored.
         """
@@ -418,7 +418,7 @@ class Store(Service):
         self._dispatch()
 
     def _must_wait_for_file(self) -> bool:
-        """Starts allocating the next file of the log; True if the submitted appends must wait for it."""
+        """Start allocating the next file of the log; True if the submitted appends must wait for it."""
         if not self._is_open or self.flusher.failure is not None:
             return False
         is_needed = not self.log.has_room(sum(appends_size(appends) for appends, _ in self._submitted))
@@ -436,7 +436,7 @@ class Store(Service):
         self._append_submitted(allocation.result() if is_finished else OSError("the next file was not allocated"))
 
     def append(self, appends: Sequence[Append]) -> list[Appended]:
-        """Appends with as few writes as possible. Returns fewer positions than appends if the disk is full."""
+        """Append with as few writes as possible. Returns fewer positions than appends if the disk is full."""
         for append in appends:
             self._check(append)
         appended = self._append(appends)
@@ -480,7 +480,7 @@ class Store(Service):
         return appended
 
     def _make_visible(self, appends: Sequence[Append], appended: Sequence[Appended]) -> None:
-        """Makes new messages visible to readers, unless they have to become durable first."""
+        """Make new messages visible to readers, unless they have to become durable first."""
         if not self._is_sync and self._is_open:
             self._dispatch(appends, appended)
 
@@ -495,7 +495,7 @@ class Store(Service):
                 check_name(append.topic, queue_id)
 
     def _dispatch(self, appends: Sequence[Append] = (), appended: Sequence[Appended] = ()) -> bool:
-        """Dispatches the appended messages, or else what the log holds beyond the dispatcher's offset.
+        """Dispatch the appended messages, or else what the log holds beyond the dispatcher's offset.
 
         Under SYNC_FLUSH nothing is dispatched that a power cut could take back. Returns True if more can be dispatched
         right away, but the event loop should run other tasks first.
@@ -533,7 +533,7 @@ class Store(Service):
 def _assign_queue_offsets(
     append: Append, next_offsets: dict[tuple[str, int], int], known: Mapping[tuple[str, int], int]
 ) -> int:
-    """Assigns queue offsets to the records of an append and returns the first.
+    """Assign queue offsets to the records of an append and return the first.
 
     The next offset of a queue is in `next_offsets`, or else in `known`; `next_offsets` is advanced.
     """

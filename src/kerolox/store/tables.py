@@ -51,7 +51,7 @@ class JsonTable(Generic[T]):
         return self._path
 
     def load(self) -> T | None:
-        """Returns the content of the file, or else of its backup; None if both are missing or empty.
+        """Return the content of the file, or else of its backup; None if both are missing or empty.
 
         StoreDamaged if neither can be read. (Java continues with an empty table and overwrites the files.)
         """
@@ -75,15 +75,15 @@ class JsonTable(Generic[T]):
         return None
 
     def persist(self, value: T) -> None:
-        """Replaces the file. May block. On OSError it keeps its old content."""
+        """Replace the file. May block. On OSError it keeps its old content."""
         self.save(self.encode(value))
 
     def encode(self, value: T) -> bytes:
-        """Returns the JSON of `value`, to be passed to `save` in a thread."""
+        """Return the JSON of `value`, to be passed to `save` in a thread."""
         return pretty(value, self._unknown)
 
     def save(self, content: bytes) -> None:
-        """Replaces the file unless it has this content already. May block; calls must not overlap."""
+        """Replace the file unless it has this content already. May block; calls must not overlap."""
         if self._disk.read(self._path) == content:
             return
         if not self._disk.names(self._path.parent):
@@ -111,7 +111,7 @@ _STRING_OR_KEY = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<=[{,])(\s*)(-?\d+)(?=
 
 
 def _with_quoted_keys(content: bytes) -> bytes:
-    """Quotes integer keys, which most often makes the document standard JSON that the fast parser reads.
+    """Quote integer keys, which most often makes the document standard JSON that the fast parser reads.
 
     A table of offsets may have megabytes of such keys.
     """
@@ -119,7 +119,7 @@ def _with_quoted_keys(content: bytes) -> bytes:
 
 
 def _unknown(content: bytes, kind: type[Any]) -> dict[str, Any]:
-    """Returns the members of a document that `kind` does not declare."""
+    """Return the members of a document that `kind` does not declare."""
     declared = getattr(kind, "__struct_encode_fields__", None)
     if declared is None:
         # Not a struct but, for example, `dict[str, int]`: all members belong to the value.
@@ -133,7 +133,7 @@ def _unknown(content: bytes, kind: type[Any]) -> dict[str, Any]:
 
 
 def _opened(value: Any) -> Any:
-    """Returns a member with integer keys turned back into integers."""
+    """Return a member with integer keys turned back into integers."""
     if isinstance(value, msgspec.Raw):
         value = msgspec.json.decode(value)
     if isinstance(value, list):
@@ -148,7 +148,7 @@ def _opened(value: Any) -> Any:
 
 
 def pretty(value: Any, unknown: Mapping[str, Any] = _NOTHING) -> bytes:
-    """Returns JSON in the layout of RocketMQ 5.x: tabs, members in alphabetical order, no nulls.
+    """Return JSON in the layout of RocketMQ 5.x: tabs, members in alphabetical order, no nulls.
 
     `unknown` are further members of the outermost object.
     """
@@ -162,7 +162,7 @@ def pretty(value: Any, unknown: Mapping[str, Any] = _NOTHING) -> bytes:
 
 
 def _write(value: Any, line: str, parts: list[str]) -> None:
-    """Appends the JSON of `value`; `line` is a line feed and the tabs of its depth."""
+    """Append the JSON of `value`; `line` is a line feed and the tabs of its depth."""
     if isinstance(value, msgspec.Struct):
         _write_all([(f'"{name}":', getattr(value, field)) for name, field in _members(type(value))], line, parts)
     elif isinstance(value, dict) and value and all(type(key) is int and type(value[key]) is int for key in value):

@@ -29,7 +29,7 @@ BinaryHeader = tuple[int, str | int, int, int, int, str | None, dict[str, str] |
 
 
 def decode(header: bytes) -> BinaryHeader:
-    """Returns code, language, version, opaque, flag, remark and fields; ProtocolError if a length is wrong."""
+    """Return code, language, version, opaque, flag, remark and fields; ProtocolError if a length is wrong."""
     size = len(header)
     if size < _FIXED.size + 4:
         raise ProtocolError(f"binary header of {size} bytes, at least {_FIXED.size + 4} needed")
@@ -48,7 +48,7 @@ def decode(header: bytes) -> BinaryHeader:
 
 
 def _decode_fields(header: bytes, start: int, end: int) -> dict[str, str]:
-    """Returns the fields of a section, without those with an empty name or value."""
+    """Return the fields of a section, without those with an empty name or value."""
     fields: dict[str, str] = {}
     unpack, letters, at = _LETTER.unpack_from, _letters, start
     # Slicing one decoded text is cheaper than decoding each value, and equal for ASCII.
@@ -104,7 +104,7 @@ def encode(
 
 
 def encode_fields(fields: dict[str, str]) -> bytes:
-    """Returns the fields as a section of a binary header."""
+    """Return the fields as a section of a binary header."""
     parts: list[bytes] = []
     for name, text in fields.items():
         key, value = name.encode(), text.encode()
@@ -116,7 +116,7 @@ _ANSWER = struct.Struct(">hBhiiii")
 
 
 def answer_header(opaque: int, version: int, section: bytes) -> bytes:
-    """Returns the header of a successful response from an encoded section of fields."""
+    """Return the header of a successful response from an encoded section of fields."""
     return _ANSWER.pack(0, Language.JAVA.value, version, opaque, 1, 0, len(section)) + section
 
 

@@ -58,7 +58,7 @@ class Command(msgspec.Struct, rename="camel", kw_only=True, gc=False):
         return None if self.ext_fields is _NO_FIELDS else self.ext_fields
 
     def encode(self) -> bytes:
-        """Returns the frame. A frame of Java that is decoded and encoded again has the same bytes."""
+        """Return the frame. A frame of Java that is decoded and encoded again has the same bytes."""
         ext = self.ext
         return encode(
             self.serialization,
@@ -91,7 +91,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode(frame: Frame) -> Command:
-    """Returns the command in a frame, or raises ProtocolError."""
+    """Return the command in a frame, or raise ProtocolError."""
     serialization, header, body = frame
     try:
         if serialization == JSON:
@@ -129,7 +129,7 @@ def encode(
     ext: dict[str, str] | None = None,
     body: bytes = b"",
 ) -> bytes:
-    """Returns a frame; ProtocolError if it exceeds FRAME_SIZE_MAX."""
+    """Return a frame; ProtocolError if it exceeds FRAME_SIZE_MAX."""
     if serialization == JSON:
         header = _encoder.encode(
             _JsonHeader(
@@ -159,7 +159,7 @@ OPAQUE_DIGITS_MAX = 9
 
 
 def plain_answer(opaque: int, body: bytes) -> bytes:
-    """Returns a JSON response with code SUCCESS, a body and no fields."""
+    """Return a JSON response with code SUCCESS, a body and no fields."""
     header = _PLAIN_ANSWER % opaque
     header_size = len(header)
     size = 4 + header_size + len(body)
@@ -169,7 +169,7 @@ def plain_answer(opaque: int, body: bytes) -> bytes:
 
 
 def answer_template(fields: bytes, remark: bytes = b"") -> bytes:
-    """Returns a JSON header of a successful response as a `%` template, whose last value is the opaque.
+    """Return a JSON header of a successful response as a `%` template, whose last value is the opaque.
 
     `fields` is a template, too: `"msgId":"%b","queueId":"%d"`. `remark` is escaped already.
     """
@@ -180,13 +180,13 @@ def answer_template(fields: bytes, remark: bytes = b"") -> bytes:
 def written_answer(
     opaque: int, code: int, remark: str | None, fields: bytes, parts: Sequence[bytes | memoryview]
 ) -> Answer:
-    """Returns a JSON response from encoded fields."""
+    """Return a JSON response from encoded fields."""
     remark_member = b"" if remark is None else b',"remark":' + _encoder.encode(remark)
     return answer_in_parts(_WRITTEN_ANSWER % (code, fields, opaque, remark_member), parts, sum(map(len, parts)))
 
 
 def answer_in_parts(header: bytes, parts: Sequence[bytes | memoryview], parts_size: int) -> Answer:
-    """Returns a JSON response from an encoded header and a body in parts of `parts_size` bytes together."""
+    """Return a JSON response from an encoded header and a body in parts of `parts_size` bytes together."""
     header_size = len(header)
     size = 4 + header_size + parts_size
     _check_size(size)
@@ -194,14 +194,14 @@ def answer_in_parts(header: bytes, parts: Sequence[bytes | memoryview], parts_si
 
 
 def binary_answer_with(section: bytes, opaque: int) -> bytes:
-    """Returns a successful response with a binary header, from an encoded section of fields."""
+    """Return a successful response with a binary header, from an encoded section of fields."""
     header = binary.answer_header(opaque, CURRENT_VERSION.value, section)
     header_size = len(header)
     return _pack_prefix(4 + header_size, BINARY << 24 | header_size) + header
 
 
 def plain_answer_around(body: bytes) -> tuple[tuple[bytes, ...], bytes]:
-    """Returns what precedes the opaque of a plain response, by its number of digits, and what follows it."""
+    """Return what precedes the opaque of a plain response, by its number of digits, and what follows it."""
     header_sizes = range(len(_BEFORE_OPAQUE) + len(_AFTER_OPAQUE), len(_PLAIN_ANSWER) + OPAQUE_DIGITS_MAX - 1)
     befores = tuple(_pack_prefix(4 + size + len(body), size) + _BEFORE_OPAQUE for size in header_sizes)
     return befores, _AFTER_OPAQUE + body
@@ -216,7 +216,7 @@ def encode_answer(
     body: bytes,
     parts: Sequence[bytes | memoryview] = (),
 ) -> Answer:
-    """Returns the response to the request with this `opaque`, in the serialization of the request.
+    """Return the response to the request with this `opaque`, in the serialization of the request.
 
     Pass the body in `parts` to avoid copying it.
     """

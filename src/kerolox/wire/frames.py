@@ -37,7 +37,7 @@ class FrameReader:
         self.partial_size = 0
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Returns every frame that `data` completes, in order."""
+        """Return every frame that `data` completes, in order."""
         if self.partial_size:
             # Memory grows only with the bytes that arrive, whatever length the prefix claims.
             self._partial += data
@@ -68,7 +68,7 @@ class FrameReader:
         return frames
 
     def clear(self) -> None:
-        """Drops the incomplete frame and the error, if any; nothing more may be fed."""
+        """Drop the incomplete frame and the error, if any; nothing more may be fed."""
         self._partial, self.partial_size, self.broken = bytearray(), 0, None
 
     def _error(self, length: int, header_size: int) -> ProtocolError:

@@ -14,7 +14,7 @@ _DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError
 
 
 def named(name: str, default: Any = msgspec.NODEFAULT) -> Any:
-    """Declares a field whose name on the wire differs from its name in camelCase."""
+    """Declare a field whose name on the wire differs from its name in camelCase."""
     return msgspec.field(name=name, default=default)
 
 
@@ -45,7 +45,7 @@ class Header(msgspec.Struct, metaclass=_HeaderMeta):
 
     @classmethod
     def decode(cls, fields: ExtFields) -> Self:
-        """Returns the decoded header; SystemFailure with the name of the field if one is invalid."""
+        """Return the decoded header; SystemFailure with the name of the field if one is invalid."""
         try:
             if isinstance(fields, msgspec.Raw):
                 header: Self = cls._decoder.decode(fields)
@@ -59,7 +59,7 @@ class Header(msgspec.Struct, metaclass=_HeaderMeta):
             raise SystemFailure(f"bad header of {cls.__name__}: {error}") from error
 
     def ext(self) -> dict[str, str]:
-        """Returns the fields as text, without those that are None."""
+        """Return the fields as text, without those that are None."""
         return {
             name: value if type(value) is str else _text(value)
             for field, name in self._names
@@ -67,7 +67,7 @@ class Header(msgspec.Struct, metaclass=_HeaderMeta):
         }
 
     def written(self) -> bytes | None:
-        """Returns the fields as JSON without braces, if the header has a fast encoder; else None."""
+        """Return the fields as JSON without braces, if the header has a fast encoder; else None."""
         return None
 
 
@@ -86,7 +86,7 @@ class Empty(Header):
 
 
 def ext_text(fields: ExtFields) -> dict[str, str]:
-    """Returns every field as text by name, whatever JSON type it had; ProtocolError if that is malformed."""
+    """Return every field as text by name, whatever JSON type it had; ProtocolError if that is malformed."""
     if fields is None:
         return {}
     if isinstance(fields, dict):

@@ -69,7 +69,7 @@ class HeaderColumns:
         self._rows = struct.Struct(f"{layout}{self.size - at}s").iter_unpack
 
     def columns(self, headers: Sequence[bytes]) -> Columns | None:
-        """Returns the columns of headers of this size; None if a constant differs or a value is malformed."""
+        """Return the columns of headers of this size; None if a constant differs or a value is malformed."""
         count = len(headers)
         pieces = list(chain.from_iterable(self._rows(b"".join(headers))))
         for number, constant in enumerate(self._constants):
@@ -93,7 +93,7 @@ def _are_numbers(texts: list[bytes]) -> bool:
 
 
 def alike(serialization: int, header: bytes, opaque: int, sending: Sending, unique_key: bytes) -> HeaderColumns | None:
-    """Learns a template from a decoded header; None if the spans of the values are ambiguous."""
+    """Learn a template from a decoded header; None if the spans of the values are ambiguous."""
     texts = [b"%d" % sending.queue_id, b"%d" % sending.born_timestamp]
     is_usual = (
         len(header) <= HEADER_SIZE_MAX

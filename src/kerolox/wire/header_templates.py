@@ -78,7 +78,7 @@ class HeaderTemplates:
         self._key_sizes: tuple[int, ...] = ()
 
     def read(self, header: bytes) -> Known | None:
-        """Returns the decoded header if a template matches it, else None."""
+        """Return the decoded header if a template matches it, else None."""
         for size in self._key_sizes:
             for template in self._templates.get(header[FIXED_SIZE : FIXED_SIZE + size], ()):
                 known = _read(header, template)
@@ -87,7 +87,7 @@ class HeaderTemplates:
         return None
 
     def learn(self, header: bytes, request: Request[Any], language: str | int | None, version: int) -> None:
-        """Learns a template from a decoded header."""
+        """Learn a template from a decoded header."""
         if type(request) not in _VARYING:
             return
         template = _template(header, request, language, version)
@@ -133,7 +133,7 @@ def _read(header: bytes, template: _Template) -> Known | None:
 
 
 def _template(header: bytes, request: Request[Any], language: str | int | None, version: int) -> _Template | None:
-    """Returns a template of a decoded header; None if its layout is unusual."""
+    """Return a template of a decoded header; None if its layout is unusual."""
     varying = _VARYING[type(request)]
     beginning, _, flags, _ = _FIXED.unpack_from(header)
     flag, _ = _FLAGS.unpack(flags)
@@ -171,7 +171,7 @@ def _template(header: bytes, request: Request[Any], language: str | int | None, 
 
 
 def usual_fields(header: bytes, request: Request[Any]) -> dict[str, tuple[int, int]] | None:
-    """Returns start and end of the value of each field of a decoded header, by name.
+    """Return start and end of the value of each field of a decoded header, by name.
 
     None if the header has a remark, a duplicate field, or a field that neither `request` nor _UNDECLARED names.
     """
@@ -185,7 +185,7 @@ def usual_fields(header: bytes, request: Request[Any]) -> dict[str, tuple[int, i
 
 
 def _fields(header: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yields name, start and end of the value of each field of a decoded header."""
+    """Yield name, start and end of the value of each field of a decoded header."""
     at = FIXED_SIZE
     while at < len(header):
         (name_size,) = _read_name_size(header, at)

@@ -30,7 +30,7 @@ class Preamble:
 
 
 def look(data: bytes) -> Preamble | None:
-    """Returns what `data` begins with, or None if more bytes are needed; ProtocolError for other protocols."""
+    """Return what `data` begins with, or None if more bytes are needed; ProtocolError for other protocols."""
     if not data:
         return None
     # The length of a frame of at most 16 MiB begins with byte 0 or 1, a TLS record with its type.

@@ -83,7 +83,7 @@ class SendMessageProcessor:
         return self._batches.send(request)
 
     async def _send_slowly(self, request: Incoming[Any]) -> Reply[h.Sent]:
-        """Stores a message whose topic must be created first, or that is sent to a retry topic."""
+        """Store a message whose topic must be created first, or that is sent to a retry topic."""
         header: Sending = request.header
         try:
             topic = await self._admission.topic_of(header)
@@ -118,7 +118,7 @@ class SendMessageProcessor:
         return pending
 
     def _message(self, request: Incoming[Any], topic: TopicConfig) -> tuple[Message, bytes, dict[bytes, bytes]]:
-        """Returns the message, its unique key and its properties by initials; AnswerError if it may not be sent."""
+        """Return the message, its unique key and its properties by initials; AnswerError if it may not be sent."""
         header: Sending = request.header
         self._admission.check(header, topic)
         if not request.body:
@@ -150,11 +150,11 @@ class SendMessageProcessor:
         return message, unique_key, outlined
 
     def _recall_handle(self, draft: Append) -> str | None:
-        """Returns the recall handle of a timer message; None for any other."""
+        """Return the recall handle of a timer message; None for any other."""
         return handle_of(decode(draft.records), self._config.broker_name) if draft.topic == TIMER_TOPIC else None
 
     def _half(self, message: Message) -> Message:
-        """Returns the half message of a transactional message; any other message unchanged."""
+        """Return the half message of a transactional message; any other message unchanged."""
         if TRAN_MSG_MARK not in message.properties or not is_half(message):
             return message
         if self._config.reject_transaction_message:
@@ -170,7 +170,7 @@ class SendMessageProcessor:
         is_durable: bool,
         recall_handle: str | None = None,
     ) -> Reply[h.Sent]:
-        """Returns the response with the position of a stored message."""
+        """Return the response with the position of a stored message."""
         return self._admission.sent(
             offset_id(self._message_put.store_host, appended.physical_offset),
             queue_id,

@@ -23,7 +23,7 @@ class Admission:
         self._clock = clock
 
     async def topic_of(self, header: Sending) -> TopicConfig:
-        """Returns the topic of a message, auto-created if allowed; AnswerError if the message may not be sent."""
+        """Return the topic of a message, auto-created if allowed; AnswerError if the message may not be sent."""
         topic = self._topics.get(header.topic)
         if topic is None:
             topic = await self._make_topic(header)
@@ -68,7 +68,7 @@ class Admission:
         is_durable: bool,
         recall_handle: str | None = None,
     ) -> Reply[h.Sent]:
-        """Returns the response with the position of a stored message."""
+        """Return the response with the position of a stored message."""
         sent = h.Sent(
             msg_id=message_id,
             queue_id=queue_id,
@@ -81,13 +81,13 @@ class Admission:
         return Reply(sent, code=0 if is_durable else ResponseCode.FLUSH_DISK_TIMEOUT.value)
 
     def refused(self, error: AnswerError) -> Reply[h.Sent]:
-        """Returns an error response, with the fields that Java's clients expect in it."""
+        """Return an error response, with the fields that Java's clients expect in it."""
         region = h.Sent(msg_region=self._config.region_id, trace_on="true" if self._config.trace_on else "false")
         return Reply(region, code=int(error.code), remark=error.remark)
 
 
 def queue_of(header: Sending, topic: TopicConfig) -> int:
-    """Returns the requested queue id, or a random one if none is requested."""
+    """Return the requested queue id, or a random one if none is requested."""
     if header.queue_id >= 0:
         return header.queue_id
     return random.randrange(max(topic.write_queue_nums, 1))  # noqa: S311

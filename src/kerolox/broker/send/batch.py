@@ -86,7 +86,7 @@ class BatchSends:
         self._statistics.put(shared.topic, len(draft.starts), size, seconds)
 
     def _shared(self, request: Incoming[Any], topic: TopicConfig) -> Message:
-        """Returns the fields that all messages of a batch share; MessageIllegal if the topic allows no batch."""
+        """Return the fields that all messages of a batch share; MessageIllegal if the topic allows no batch."""
         header: Sending = request.header
         if len(header.topic) > TOPIC_SIZE_MAX:
             raise MessageIllegal(f"message topic length too long {len(header.topic)}")
@@ -113,7 +113,7 @@ class BatchSends:
             raise refusal(error) from error
 
     def sent(self, appended: Appended, shared: Message, draft: Append, *, is_durable: bool) -> Reply[h.Sent]:
-        """Returns the response with the offset id of each message."""
+        """Return the response with the offset id of each message."""
         ids = offset_ids(self._message_put.store_host, appended.physical_offset, draft.starts)
         unique_key = find(shared.properties, _UNIQ_KEY).decode("utf-8", "replace") or None
         return self._admission.sent(ids, shared.queue_id, appended.queue_offset, unique_key, is_durable=is_durable)
@@ -148,7 +148,7 @@ class _LongBatches:
 
     @asynccontextmanager
     async def turn(self, size: int) -> AsyncIterator[None]:
-        """Waits for the turn of a batch of `size` bytes; SystemBusy if too many bytes wait, or for too long."""
+        """Wait for the turn of a batch of `size` bytes; SystemBusy if too many bytes wait, or for too long."""
         bound = self._config.put_bytes_pending_max
         if self._size and self._size + size > bound:
             waiting = f"{self._size} bytes of long batches wait to be stored"

@@ -16,7 +16,7 @@ _pack_prefix = PREFIX.pack
 
 
 def offset_ids(store_host: Host, physical_offset: int, starts: Sequence[int]) -> str:
-    """Returns the offset ids of the messages of a batch, separated by commas."""
+    """Return the offset ids of the messages of a batch, separated by commas."""
     host = store_host.hex().upper()
     offsets = struct.pack(f">{len(starts)}q", *map(physical_offset.__add__, starts))
     return host + offsets.hex(",", 8).upper().replace(",", "," + host)
@@ -25,7 +25,7 @@ def offset_ids(store_host: Host, physical_offset: int, starts: Sequence[int]) ->
 def write(
     serialization: int, opaque: int, ids: str, place: tuple[int, int], unique_key: bytes, region: str, is_traced: bool
 ) -> bytes:
-    """Returns the response frame; `place` is (queue id, queue offset), the unique key is `is_plain` or empty."""
+    """Return the response frame; `place` is (queue id, queue offset), the unique key is `is_plain` or empty."""
     queue, offset = b"%d" % place[0], b"%d" % place[1]
     if serialization == JSON:
         transaction = b',"transactionId":"%b"' % unique_key if unique_key else b""

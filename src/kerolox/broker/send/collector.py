@@ -68,7 +68,7 @@ class SendCollector:
         self.learn: Callable[[Frame, Incoming[Any], FoundProperties], None] = lambda frame, request, found: None
 
     def take(self, request: Incoming[Any]) -> bool:
-        """Takes a plain send, which is stored with the others of this loop iteration; False if it is not plain."""
+        """Take a plain send, which is stored with the others of this loop iteration; False if it is not plain."""
         header: Sending = request.header
         topic = header.topic
         run = self._runs.get(topic)
@@ -117,7 +117,7 @@ class SendCollector:
         return True
 
     def _begin(self, name: str) -> "Run | None":
-        """Starts the run of a topic in this loop iteration; None if its messages are not plain."""
+        """Start the run of a topic in this loop iteration; None if its messages are not plain."""
         if not self._runs:
             self._loop = self._loop or asyncio.get_running_loop()
             at_end_of_turn(self._loop, self._end)
@@ -125,7 +125,7 @@ class SendCollector:
         return None if usual is None else Run(self, usual.topic, usual.queue_count)
 
     def usual(self, name: str) -> "Usual | None":
-        """Returns the name and queue count of a topic with plain messages; None for any other."""
+        """Return the name and queue count of a topic with plain messages; None for any other."""
         topic, config = self._topics.get(name), self._config
         is_usual = (
             topic is not None
@@ -149,11 +149,11 @@ class SendCollector:
         )
 
     def closed(self, properties: bytes) -> bytes:
-        """Returns the properties after the unique key, with those that the broker adds."""
+        """Return the properties after the unique key, with those that the broker adds."""
         return properties + (self._cluster if properties.endswith(b"\x02") else b"\x02" + self._cluster)
 
     def count(self, run: "Run", count: int, size: int) -> None:
-        """Counts stored messages."""
+        """Count stored messages."""
         self.request_queue.under_way -= count
         self.statistics.put_all(run.topic, count, size, perf_counter_ns() - run.began)
 
@@ -165,7 +165,7 @@ class SendCollector:
                 run.submit(self._message_put)
 
     def submit(self) -> None:
-        """Stores the collected sends now, so that log order equals arrival order for what follows."""
+        """Store the collected sends now, so that log order equals arrival order for what follows."""
         for name, run in self._runs.items():
             if run is not None and run.requests:
                 # The submitted run keeps its lists; later messages go to a new one.
@@ -248,7 +248,7 @@ class Run:
             Later[h.Sent](request).answer(reply)
 
     def _of(self, first: int, drafts: Sequence[Append], messages: list[T]) -> list[T]:
-        """Returns the slice of `messages` that `drafts` cover; `first` is the index of the first append."""
+        """Return the slice of `messages` that `drafts` cover; `first` is the index of the first append."""
         if len(drafts) == len(self._drafts):
             return messages
         start = sum(len(draft.starts) for draft in self._drafts[:first])

@@ -49,21 +49,21 @@ class MessagePut:
         self.store_host: Host = NO_HOST
 
     def draft(self, message: Message) -> Append:
-        """Returns the append of a message; AnswerError if it cannot be stored."""
+        """Return the append of a message; AnswerError if it cannot be stored."""
         try:
             return self.encoder.encode(message)
         except (TimerIllegal, TimerRefused) as error:
             raise refusal(error) from error
 
     def submit(self, draft: Append, sender: Sender) -> None:
-        """Submits an append; the store calls `sender.stored` or `sender.refused`."""
+        """Submit an append; the store calls `sender.stored` or `sender.refused`."""
         try:
             self.store.submit(draft, sender)
         except (NotStorable, StoreBusy) as error:
             raise refusal(error) from error
 
     async def put(self, message: Message) -> tuple[Appended, bool]:
-        """Returns where the message was stored and whether it is durable in time; AnswerError if it was refused."""
+        """Return where the message was stored and whether it is durable in time; AnswerError if it was refused."""
         return await self.put_draft(self.draft(message))
 
     async def put_draft(self, draft: Append) -> tuple[Appended, bool]:
@@ -74,7 +74,7 @@ class MessagePut:
 
 
 def refusal(error: Exception) -> AnswerError:
-    """Returns the response error for an exception of the store."""
+    """Return the response error for an exception of the store."""
     if isinstance(error, AnswerError):
         return error
     if isinstance(error, NotStorable | TimerIllegal | RecordError):
@@ -93,7 +93,7 @@ def refusal(error: Exception) -> AnswerError:
 
 @functools.lru_cache(maxsize=4096)
 def born_host(remote: str) -> Host:
-    """Returns the packed address of a client; NOWHERE if it has none, as over a Unix socket."""
+    """Return the packed address of a client; NOWHERE if it has none, as over a Unix socket."""
     try:
         return hosts.parse(remote)
     except ConfigurationError:

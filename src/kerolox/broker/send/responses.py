@@ -40,7 +40,7 @@ class SendResponses:
         self._message_put = message_put
 
     def write(self, request: Incoming[Any], place: Place, unique_key: bytes) -> bytes:
-        """Returns the response frame; the unique key must be `is_plain`."""
+        """Return the response frame; the unique key must be `is_plain`."""
         config, host = self._config, self._message_put.store_host
         queue_id, physical_offset, queue_offset = place
         if request.serialization == JSON:
@@ -67,7 +67,7 @@ class SendResponses:
     def write_all(
         self, serialization: int, opaques: Sequence[int], unique_keys: Sequence[bytes], places: Iterable[Place]
     ) -> list[bytes]:
-        """Returns the response frames of requests in one serialization; all unique keys must be `is_plain`."""
+        """Return the response frames of requests in one serialization; all unique keys must be `is_plain`."""
         host, region, is_traced = self._message_put.store_host, self._config.region_id, self._config.trace_on
         rows = zip(places, unique_keys, opaques, strict=True)
         if serialization == JSON:
@@ -105,7 +105,7 @@ class SendResponses:
 
 
 def places_of(draft: Append, appended: Appended) -> list[Place]:
-    """Returns where each record of an append was stored."""
+    """Return where each record of an append was stored."""
     if draft.queue_ids is None:
         return [(draft.queue_id, appended.physical_offset, appended.queue_offset)]
     physical_offsets = map(appended.physical_offset.__add__, draft.starts)
@@ -119,7 +119,7 @@ def is_plain(unique_key: bytes) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _json_prefix(size: int) -> bytes:
-    """Returns the frame prefix of a JSON header of `size` bytes without a body."""
+    """Return the frame prefix of a JSON header of `size` bytes without a body."""
     return _pack_prefix(4 + size, size)
 
 

@@ -34,7 +34,7 @@ class RetryTopics:
         return group
 
     async def redirected(self, message: Message, version: int, max_times: int | None) -> Message:
-        """Returns a message for a retry topic, redirected to the dead letter queue if its retries are used up.
+        """Return a message for a retry topic, redirected to the dead letter queue if its retries are used up.
 
         This is the rule of 5.x for clients of all versions: one retry more than in 4.x. Clients of both rely on it when
         they send a message to the retry topic instead of sending it back. A group that consumes orderly has retried on
@@ -49,7 +49,7 @@ class RetryTopics:
         return msgspec.structs.replace(message, topic=dead.topic_name, queue_id=0, properties=properties)
 
     async def dead_letters(self, group: str) -> TopicConfig:
-        """Returns the dead letter topic of a group, and creates it if necessary."""
+        """Return the dead letter topic of a group, and create it if necessary."""
         return await self.topic(DLQ_PREFIX + group, 1)
 
     async def topic(self, name: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig:
@@ -62,12 +62,12 @@ class RetryTopics:
 
 
 def times_max(group: SubscriptionGroupConfig, version: int, wanted: int | None) -> int:
-    """Returns the maximum number of retries of a message."""
+    """Return the maximum number of retries of a message."""
     return wanted if wanted is not None and version >= _TIMES_SINCE_VERSION else group.retry_max_times
 
 
 def group_of(retry_topic: str) -> str:
-    """Returns the group of a retry topic."""
+    """Return the group of a retry topic."""
     name = retry_topic.removeprefix(RETRY_PREFIX)
     group, separator, topic = name.partition(_POP_RETRY_SEPARATOR)
     return group if separator and _POP_RETRY_SEPARATOR not in topic else name

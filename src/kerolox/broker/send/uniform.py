@@ -61,7 +61,7 @@ class _Gathered:
         self.owners: list[tuple[Connection, int]] = []
 
     def split(self, admitted: Sequence[bool]) -> "tuple[_Gathered, _Gathered]":
-        """Returns the admitted frames and the others; `admitted` has an entry for each of `owners`."""
+        """Return the admitted frames and the others; `admitted` has an entry for each of `owners`."""
         kept, others = _Gathered(), _Gathered()
         start = 0
         for (connection, count), is_admitted in zip(self.owners, admitted, strict=True):
@@ -87,7 +87,7 @@ class UniformSends:
         self._wait_count = 0
 
     def collect(self, frames: Sequence[Frame], connection: Connection) -> Sequence[Frame]:
-        """Collects the frames of one read if a template may match them; returns them otherwise."""
+        """Collect the frames of one read if a template may match them; return them otherwise."""
         count = len(frames)
         if count < FEW and not self._collector.is_busy:
             return frames
@@ -120,7 +120,7 @@ class UniformSends:
         return ()
 
     def _learn(self, frame: Frame, request: Incoming[Any], found: FoundProperties) -> None:
-        """Learns a template from a request that was taken."""
+        """Learn a template from a request that was taken."""
         serialization, header, body = frame
         unique_key, keys, traits = found
         # The sample is recognized by the identity of its body. CPython interns bytes of length one, so not those.
@@ -137,7 +137,7 @@ class UniformSends:
             self._known[len(header), key] = _Known(learnt, replace(request, body=b"", origin=None), traits)
 
     def _forget(self, known: _Known) -> None:
-        """Drops a template that did not match, and pauses learning."""
+        """Drop a template that did not match, and pause learning."""
         self._known = {key: value for key, value in self._known.items() if value is not known}
         self._wait_count = _WAIT_COUNT
 
@@ -160,7 +160,7 @@ class UniformSends:
                 self._hand_back(known.alike.serialization, gathered)
 
     def _hand_back(self, serialization: int, gathered: _Gathered) -> None:
-        """Hands requests back to their connections, which handle them one by one."""
+        """Hand requests back to their connections, which handle them one by one."""
         frames = [(serialization, *frame) for frame in zip(gathered.headers, gathered.bodies, strict=True)]
         start = 0
         for connection, count in gathered.owners:
@@ -173,7 +173,7 @@ class UniformSends:
             start += count
 
     def _run(self, known: _Known, gathered: _Gathered) -> "_UniformRun | None":
-        """Returns the run that stores the messages; None if they must be handled one by one."""
+        """Return the run that stores the messages; None if they must be handled one by one."""
         like, collector = known.alike, self._collector
         columns = like.columns(gathered.headers)
         if columns is None:
@@ -293,7 +293,7 @@ class _UniformRun(Run):
         super()._refuse_all(error)
 
     def _make_requests(self) -> None:
-        """Creates a request object per message, for error responses."""
+        """Create a request object per message, for error responses."""
         if not self.requests:
             origins = [connection for connection, count in self._owners for _ in range(count)]
             self.requests = [

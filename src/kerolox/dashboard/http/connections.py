@@ -34,7 +34,7 @@ class Server(uvicorn.Server):
 
 
 def listening_socket(options: DashboardOptions) -> socket.socket:
-    """Returns a listening socket; ConfigurationError if the address cannot be bound."""
+    """Return a listening socket; ConfigurationError if the address cannot be bound."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -104,14 +104,14 @@ def _protocol(connections_max: int, idle_seconds: float) -> type[H11Protocol]:
             super().connection_lost(exc)
 
         def _update_timer(self) -> None:
-            """Runs the timer while no request is being processed: the next one must be complete before it fires."""
+            """Run the timer while no request is being processed: the next one must be complete before it fires."""
             if self.cycle is not None and not self.cycle.response_complete:
                 self._stop_timer()
             elif self._idle_timer is None and not self.transport.is_closing():
                 self._idle_timer = self.loop.call_later(idle_seconds, self._close_idle)
 
         def _close_idle(self) -> None:
-            """Closes after buffered data is sent; aborts if the client does not read that either."""
+            """Close after buffered data is sent; aborts if the client does not read that either."""
             self.transport.close()
             self._idle_timer = self.loop.call_later(4 * idle_seconds, self.transport.abort)
 

@@ -49,7 +49,7 @@ class StreamAborted(Exception):
 
 
 def error_text(error: KeroloxError) -> str:
-    """Returns the error message in one line, with the usual remedy if there is one."""
+    """Return the error message in one line, with the usual remedy if there is one."""
     message = " ".join(str(error).split())[:_SIZE_MAX]
     cause = _cause(error)
     if isinstance(cause, NoPermission) and not is_about_access(cause):
@@ -59,7 +59,7 @@ def error_text(error: KeroloxError) -> str:
 
 
 def http_status(error: KeroloxError) -> int:
-    """Returns the HTTP status code for an error."""
+    """Return the HTTP status code for an error."""
     cause = _cause(error)
     return next((status for kind, status in _STATUSES if isinstance(cause, kind)), 400)
 

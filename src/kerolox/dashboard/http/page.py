@@ -135,7 +135,7 @@ class Page:
         return values[0].strip() if values else default
 
     def require(self, name: str, label: str = "") -> str:
-        """Returns a field of the form or the query; RequestRefused, with its label, if it is missing."""
+        """Return a field of the form or the query; RequestRefused, with its label, if it is missing."""
         found = self.field(name) if self.request.method == "POST" else self.query(name)
         if not found:
             raise RequestRefused(f"{label or name} is missing")
@@ -164,7 +164,7 @@ class Page:
         return HTMLResponse(html.encode("utf-8", "replace"), status)
 
     def redirect(self, path: str, notice: str | None = None, *, is_bad: bool = False, **query: str) -> Response:
-        """Redirects to another page, which shows the notice."""
+        """Redirect to another page, which shows the notice."""
         if notice is not None:
             query["notice"] = self.context.notices.add(Notice(notice, is_bad))
         return RedirectResponse(address(path, **query), 303)

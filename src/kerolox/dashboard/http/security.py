@@ -66,7 +66,7 @@ class SecurityMiddleware:
             return
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Returns the response to a request that is refused or redirected to the login; None if it may pass."""
+        """Return the response to a request that is refused or redirected to the login; None if it may pass."""
         headers = Headers(scope=scope)
         if not self._is_allowed_host(headers.get("host", "")):
             return PlainTextResponse("This host name is not allowed (--allowed-host).\n", 421)

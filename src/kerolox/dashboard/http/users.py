@@ -40,7 +40,7 @@ class Users:
     by_name: dict[str, User]
 
     def check(self, name: str, password: str) -> User | None:
-        """Returns the user if the password is correct. Takes some 50 ms: call it in a thread.
+        """Return the user if the password is correct. Takes some 50 ms: call it in a thread.
 
         An unknown name takes as long as a known one, so that names cannot be guessed by timing.
         """
@@ -51,7 +51,7 @@ class Users:
 
 
 def load(path: Path) -> Users:
-    """Reads a users file; ConfigurationError if it has no users."""
+    """Read a users file; ConfigurationError if it has no users."""
     users = _read(path)
     if not users:
         raise ConfigurationError(
@@ -61,7 +61,7 @@ def load(path: Path) -> Users:
 
 
 def add(path: Path, name: str, password: str, *, is_reader: bool = False) -> None:
-    """Adds a user, or changes the password of one; the file is readable by its owner only."""
+    """Add a user, or changes the password of one; the file is readable by its owner only."""
     if not name or len(name) > NAME_SIZE_MAX or not name.isprintable():
         raise ConfigurationError(f"invalid user name {name!r}: expected 1 to {NAME_SIZE_MAX} printable characters")
     if not PASSWORD_SIZE_MIN <= len(password) <= PASSWORD_SIZE_MAX:

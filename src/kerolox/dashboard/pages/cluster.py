@@ -43,7 +43,7 @@ async def cluster_page(page: Page) -> Response:
 
 
 async def broker_page(page: Page) -> Response:
-    """Shows runtime info and configuration of a broker. Only addresses that a NameServer lists are contacted."""
+    """Show runtime info and configuration of a broker. Only addresses that a NameServer lists are contacted."""
     wanted = page.require("address")
     brokers = {it.address: it for it in await page.admin.cluster.brokers()}
     if wanted not in brokers:
@@ -59,12 +59,12 @@ async def broker_page(page: Page) -> Response:
 
 
 def redact(settings: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings sorted by name, with the values of secret ones hidden."""
+    """Return the settings sorted by name, with the values of secret ones hidden."""
     return {key: _HIDDEN if value and _SECRET.search(key) else value for key, value in sorted(settings.items())}
 
 
 def disk(broker: BrokerStatus) -> float | None:
-    """Returns the disk usage of a broker from 0 to 1; None if it does not report it."""
+    """Return the disk usage of a broker from 0 to 1; None if it does not report it."""
     try:
         found = float(broker.info.get("commitLogDiskRatio", ""))
     except ValueError:

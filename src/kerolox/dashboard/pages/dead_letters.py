@@ -70,7 +70,7 @@ async def _of_group(page: Page, group: str) -> Response:
 
 
 async def export(page: Page) -> Response:
-    """Streams all dead letters of a group as lines of JSON, queue by queue, the oldest first."""
+    """Stream all dead letters of a group as lines of JSON, queue by queue, the oldest first."""
     group = page.require("group", "the group")
     topic = dlq_topic(group)
     queues = (await page.admin.topics.route(topic)).read_queues
@@ -102,7 +102,7 @@ async def _abort_on_error(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def act(page: Page) -> Response:
-    """Applies an action to the selected dead letters."""
+    """Apply an action to the selected dead letters."""
     group = page.require("group", "the group")
     locations = page.form.get("place", [])
     if not locations:
@@ -127,7 +127,7 @@ async def _selected_lines(page: Page, group: str, locations: list[str]) -> Async
 async def _apply_to_each(
     page: Page, group: str, locations: list[str], action: Callable[[Page, str, str], Awaitable[str]]
 ) -> Response:
-    """Applies the action to one message after the other; a failure does not stop the others, the time limit does."""
+    """Apply the action to one message after the other; a failure does not stop the others, the time limit does."""
     done: list[str] = []
     failed: list[str] = []
     clock = page.context.options.clock

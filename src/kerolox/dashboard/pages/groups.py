@@ -143,7 +143,7 @@ def _no_response(page: Page) -> str:
 
 
 async def reset(page: Page) -> Response:
-    """Resets the offsets of a group in a topic to the beginning, to the end, or to a time."""
+    """Reset the offsets of a group in a topic to the beginning, to the end, or to a time."""
     name, topic = page.require("name", "the group"), page.require("topic", "the topic")
     page.require_confirmation(f"reset the offsets of group {name}")
     # Raises GroupNotFound: resetting the offsets of an unknown group would create it.

@@ -160,7 +160,7 @@ async def consume_now(page: Page) -> Response:
 
 
 async def consume_directly(admin: AdminClient, group: str, message: Received) -> str:
-    """Makes a member of a group consume a message now, whatever its offset (CONSUME_MESSAGE_DIRECTLY).
+    """Make a member of a group consume a message now, whatever its offset (CONSUME_MESSAGE_DIRECTLY).
 
     Returns a error_text about the result; ConsumerNotOnline if no member is connected.
     """

@@ -54,7 +54,7 @@ async def pipelines_page(page: Page) -> Response:
 
 
 def read(folder: Path) -> tuple[list[Pipeline], list[str]]:
-    """Returns the pipelines, running ones first, and a message for each file that cannot be read."""
+    """Return the pipelines, running ones first, and a message for each file that cannot be read."""
     found: list[Pipeline] = []
     problems: list[str] = []
     try:

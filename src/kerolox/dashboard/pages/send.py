@@ -65,7 +65,7 @@ def _properties(text: str) -> dict[str, str]:
 
 
 async def send_again(producer: Producer, message: Received, topic: str) -> SendResult:
-    """Sends a message again, with its original unique key and user properties."""
+    """Send a message again, with its original unique key and user properties."""
     return await producer.send(
         Message(
             topic,

@@ -134,7 +134,7 @@ async def create(page: Page) -> Response:
 
 
 async def change(page: Page) -> Response:
-    """Changes the number of queues and the permission on all brokers that have the topic."""
+    """Change the number of queues and the permission on all brokers that have the topic."""
     name = page.require("name")
     queues = formats.parse_count(page.field("queues"), "the number of queues", 1, QUEUES_MAX)
     perm = page.field("perm", "6")

@@ -22,17 +22,17 @@ _PREVIEW_BODY_SIZE_MAX = 1024 * 1024
 
 
 def as_stored(record: Record, queue: MessageQueue) -> Received:
-    """Returns a message without decompressing its body: a list of decompressed bodies could exhaust memory."""
+    """Return a message without decompressing its body: a list of decompressed bodies could exhaust memory."""
     return Received(record, queue, record.topic, record.body, record.reconsume_times)
 
 
 def decompressed_body(message: Received, size_max: int = BODY_SIZE_MAX) -> bytes:
-    """Returns the body as it was sent; CompressionError if it is damaged or larger than `size_max`."""
+    """Return the body as it was sent; CompressionError if it is damaged or larger than `size_max`."""
     return decompress(message.record.body, message.record.sys_flag, size_max)
 
 
 def renderings(body: bytes) -> dict[str, str]:
-    """Returns the body in all formats that apply, by their names, the most readable first."""
+    """Return the body in all formats that apply, by their names, the most readable first."""
     found: dict[str, str] = {}
     text = _text(body)
     if text is not None and (pretty := _json(text)) is not None:
@@ -44,7 +44,7 @@ def renderings(body: bytes) -> dict[str, str]:
 
 
 def preview(message: Received) -> str:
-    """Returns the beginning of a body in one line."""
+    """Return the beginning of a body in one line."""
     try:
         body = decompressed_body(message, _PREVIEW_BODY_SIZE_MAX)
     except CompressionError:
@@ -57,7 +57,7 @@ def preview(message: Received) -> str:
 
 
 def hex_dump(data: bytes) -> str:
-    """Returns lines of sixteen bytes: offset, hexadecimal, printable ASCII."""
+    """Return lines of sixteen bytes: offset, hexadecimal, printable ASCII."""
     lines = []
     for at in range(0, len(data), 16):
         part = data[at : at + 16]
@@ -67,7 +67,7 @@ def hex_dump(data: bytes) -> str:
 
 
 def json_line(message: Received) -> bytes:
-    """Returns a message as a line of JSON. A body that is not UTF-8 is Base64, so that no byte is lost."""
+    """Return a message as a line of JSON. A body that is not UTF-8 is Base64, so that no byte is lost."""
     record = message.record
     found: dict[str, Any] = {
         "topic": record.topic,
@@ -111,7 +111,7 @@ def _text(body: bytes) -> str | None:
 
 
 def _json(text: str) -> str | None:
-    """Returns pretty-printed JSON; None if the text is not a JSON object or array, or is too long."""
+    """Return pretty-printed JSON; None if the text is not a JSON object or array, or is too long."""
     if len(text) > SHOWN_SIZE_MAX or not text.lstrip().startswith(("{", "[")):
         return None
     try:

@@ -10,14 +10,14 @@ _MILLIS_MAX = 253_402_300_799_000
 
 
 def number(value: float) -> str:
-    """Returns `12,345`; numbers below 1000 have one decimal place if they are not whole."""
+    """Return `12,345`; numbers below 1000 have one decimal place if they are not whole."""
     if isinstance(value, float) and (value != round(value) and abs(value) < 1000):
         return f"{value:,.1f}"
     return f"{round(value):,}"
 
 
 def size(value: float) -> str:
-    """Returns a size such as `3.4 MiB`."""
+    """Return a size such as `3.4 MiB`."""
     for unit in _UNITS[:-1]:
         if abs(value) < 1024:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
@@ -30,21 +30,21 @@ def percent(value: float) -> str:
 
 
 def date_time(millis: int | None) -> str:
-    """Returns `2026-11-16 15:04:05 UTC`; a dash for None, zero and invalid times."""
+    """Return `2026-11-16 15:04:05 UTC`; a dash for None, zero and invalid times."""
     if millis is None or not 0 < millis <= _MILLIS_MAX:
         return "–"
     return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def exact_time(millis: int) -> str:
-    """Returns `2026-11-16 15:04:05.123 UTC`."""
+    """Return `2026-11-16 15:04:05.123 UTC`."""
     if not 0 < millis <= _MILLIS_MAX:
         return "–"
     return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
 
 
 def duration(seconds: float) -> str:
-    """Returns `2 d 3 h`, `4 min 5 s` or `6.7 s`."""
+    """Return `2 d 3 h`, `4 min 5 s` or `6.7 s`."""
     if seconds < 10:
         return f"{max(seconds, 0):.1f} s"
     whole = int(seconds)
@@ -55,12 +55,12 @@ def duration(seconds: float) -> str:
 
 
 def input_time(millis: int) -> str:
-    """Returns a time as the value of `<input type=datetime-local>`."""
+    """Return a time as the value of `<input type=datetime-local>`."""
     return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def parse_time(text: str, name: str) -> int:
-    """Parses the value of `<input type=datetime-local>` as UTC, in milliseconds; RequestRefused if it is invalid."""
+    """Parse the value of `<input type=datetime-local>` as UTC, in milliseconds; RequestRefused if it is invalid."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -69,7 +69,7 @@ def parse_time(text: str, name: str) -> int:
 
 
 def parse_count(text: str, name: str, low: int, high: int) -> int:
-    """Parses a whole number from `low` to `high`; RequestRefused if it is invalid."""
+    """Parse a whole number from `low` to `high`; RequestRefused if it is invalid."""
     try:
         found = int(text)
     except ValueError:

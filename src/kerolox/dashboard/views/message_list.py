@@ -66,7 +66,7 @@ def to_row(message: Received) -> Row:
 async def newest_messages(
     admin: AdminClient, topic: str, begin: int | None, end: int | None, cursor: str = "", size: int = PAGE_SIZE
 ) -> MessageListPage:
-    """Returns a page of the messages stored between two times, in milliseconds; with a cursor, a later page."""
+    """Return a page of the messages stored between two times, in milliseconds; with a cursor, a later page."""
     queues = (await admin.topics.route(topic)).read_queues[:QUEUES_MAX]
     bounds = await gather_limited(queues, lambda queue: _bounds(admin, queue, begin, end))
     if cursor:
@@ -86,7 +86,7 @@ async def newest_messages(
 
 
 async def _bounds(admin: AdminClient, queue: MessageQueue, begin: int | None, end: int | None) -> tuple[int, int]:
-    """Returns the range of queue offsets between two times; it may have one message too many, since brokers differ."""
+    """Return the range of queue offsets between two times; it may have one message too many, since brokers differ."""
     low, high = await admin.queues.min_offset(queue), await admin.queues.max_offset(queue)
     if begin is not None and low < high:
         low = max(low, await admin.queues.search(queue, begin))
@@ -107,7 +107,7 @@ async def _rows(admin: AdminClient, queue: MessageQueue, offset: int, stop: int)
 
 
 def _merge_newest(parts: Sequence[Sequence[Row]], size: int) -> list[Row]:
-    """Returns the newest rows of several queues.
+    """Return the newest rows of several queues.
 
     Each queue is consumed from its end in offset order, even if its store times are not in order because a clock was
     set back: the cursor has only one offset per queue.

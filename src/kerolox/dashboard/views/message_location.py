@@ -13,7 +13,7 @@ _LOCATION_SIZE_MAX = 400
 
 
 def parse_location(topic: str, text: str) -> tuple[MessageQueue, int]:
-    """Parses `broker:queue:offset`. The broker is a name, never an address to connect to."""
+    """Parse `broker:queue:offset`. The broker is a name, never an address to connect to."""
     broker, _, rest = text[:_LOCATION_SIZE_MAX].partition(":")
     queue_id, _, offset = rest.partition(":")
     if not broker or not _is_number(queue_id, 9) or not _is_number(offset, 18):
@@ -26,13 +26,13 @@ def _is_number(text: str, size_max: int) -> bool:
 
 
 async def message_at(page: Page, topic: str, text: str) -> Received:
-    """Returns the message at a location, without decompressing its body."""
+    """Return the message at a location, without decompressing its body."""
     queue, offset = parse_location(topic, text)
     return await page.context.raw_admin.messages.at(queue, offset)
 
 
 async def decompressed_message_at(page: Page, topic: str, text: str) -> Received:
-    """Returns the message at a location, with its body as it was sent."""
+    """Return the message at a location, with its body as it was sent."""
     message = await message_at(page, topic, text)
     try:
         message.body = body_text.decompressed_body(message)
@@ -42,7 +42,7 @@ async def decompressed_message_at(page: Page, topic: str, text: str) -> Received
 
 
 def original_topic(record: Record) -> str:
-    """Returns the topic that a message was sent to first; it may be stored in a retry, DLQ or system topic now."""
+    """Return the topic that a message was sent to first; it may be stored in a retry, DLQ or system topic now."""
     for name in (property_names.DLQ_ORIGIN_TOPIC, property_names.RETRY_TOPIC, property_names.REAL_TOPIC):
         if found := record.get(name):
             return found

@@ -30,14 +30,14 @@ class ListPage(Generic[T]):
 
 
 def paginate(items: Sequence[T], number: int, size: int = PAGE_SIZE) -> ListPage[T]:
-    """Returns a page of a list; the last one if `number` is too large."""
+    """Return a page of a list; the last one if `number` is too large."""
     count = max(1, -(-len(items) // size))
     number = min(number, count)
     return ListPage(items[(number - 1) * size : number * size], number, count, len(items))
 
 
 async def gather_limited(items: Iterable[T], ask: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Calls `ask` for each item, a few at a time, and returns the results in order. `ask` should not raise."""
+    """Call `ask` for each item, a few at a time, and return the results in order. `ask` should not raise."""
     free = asyncio.Semaphore(_CONCURRENT_REQUESTS)
 
     async def limited(item: T) -> R:
@@ -72,5 +72,5 @@ async def gather_with_timeout(
 
 
 def user_groups(groups: Iterable[str]) -> list[str]:
-    """Returns the groups without those of brokers and tools."""
+    """Return the groups without those of brokers and tools."""
     return [group for group in groups if not is_system(group) and not group.startswith(_BUILT_IN_PREFIXES)]

@@ -42,7 +42,7 @@ class Bar:
 
 
 def steps(records: Sequence[Record]) -> list[Step]:
-    """Returns the steps in order of time; SubBefore and SubAfter of the same consumption become one step."""
+    """Return the steps in order of time; SubBefore and SubAfter of the same consumption become one step."""
     known = records[:_RECORDS_MAX]
     ends = {it.request_id: it for it in known if isinstance(it, SubAfter)}
     begun = {it.request_id for it in known if isinstance(it, SubBefore)}
@@ -81,7 +81,7 @@ def _outcome(record: SubAfter) -> str:
 
 
 def bars(found: Iterable[Step]) -> list[Bar]:
-    """Returns the bars of the steps; the drawing spans the time from the first begin to the last end."""
+    """Return the bars of the steps; the drawing spans the time from the first begin to the last end."""
     found = list(found)
     if not found:
         return []

@@ -132,7 +132,7 @@ class ServerConnection(Connection):
             raise ProtocolError("PROXY header from an address that proxyProtocolTrustedAddresses does not list")
 
     def _receive_first_plain(self, data: bytes) -> None:
-        """Checks the first bytes inside TLS: HTTP and nested preambles are refused there too."""
+        """Check the first bytes inside TLS: HTTP and nested preambles are refused there too."""
         data, self._preamble = self._preamble + data, b""
         try:
             found = preamble.look(data)

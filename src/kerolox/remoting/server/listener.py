@@ -28,7 +28,7 @@ class Listener:
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
 
     async def open(self, host: str, port: int, *, backlog: int) -> None:
-        """Listens on every address of `host`; OSError if it has none, or binding fails."""
+        """Listen on every address of `host`; OSError if it has none, or binding fails."""
         found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
             for family, kind, protocol, _, address in dict.fromkeys(found):

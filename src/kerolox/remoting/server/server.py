@@ -131,7 +131,7 @@ class Server(Service):
             self._on_closed(connection)
 
     def _watch(self, now: float) -> None:
-        """Closes connections that are idle, or whose frame stays incomplete."""
+        """Close connections that are idle, or whose frame stays incomplete."""
         limits = self._limits
         self._leaving = {connection for connection in self._leaving if connection.is_working}
         self._connection_limit.log_limit.report()
@@ -151,7 +151,7 @@ class Server(Service):
 
 
 def raise_file_limit() -> None:
-    """Raises the soft limit on open files to the hard limit."""
+    """Raise the soft limit on open files to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -54,7 +54,7 @@ _INTEGER_KEY = re.compile(rb"(?<=[{,])(-?[0-9]+)(?=:)")
 
 
 def decode(data: bytes, kind: type[T], bounds: Bounds | None = None) -> T:
-    """Decodes `data` to `kind`: with msgspec if it is standard JSON, else with the parser of fastjson's dialect.
+    """Decode `data` to `kind`: with msgspec if it is standard JSON, else with the parser of fastjson's dialect.
 
     Pass `bounds` for untrusted input. ProtocolError if the document exceeds them or cannot be decoded.
     """
@@ -115,7 +115,7 @@ def _has_object_keys(kind: Any) -> bool:
 
 
 def _with_object_keys(value: Any, kind: Any) -> Any:
-    """Replaces keys that `parse` left as JSON text of an object by instances of the struct that `kind` declares."""
+    """Replace keys that `parse` left as JSON text of an object by instances of the struct that `kind` declares."""
     if not _has_object_keys(kind):
         return value
     parts = get_args(kind)
@@ -144,13 +144,13 @@ def _is_struct(kind: Any) -> bool:
 
 @cache
 def _hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Returns the types of the members by their JSON names."""
+    """Return the types of the members by their JSON names."""
     hints = get_type_hints(kind)
     return {name: hints[field] for name, field in _members(kind)}
 
 
 def encode(value: Any, *, strict: bool = False) -> bytes:
-    """Returns compact JSON; with `strict`, integer keys are quoted and maps are sorted by key."""
+    """Return compact JSON; with `strict`, integer keys are quoted and maps are sorted by key."""
     parts: list[str] = []
     _write(value, strict, parts)
     return "".join(parts).encode()
@@ -233,7 +233,7 @@ _SINGLE_QUOTED = re.compile(r"""\\'|\\.|[^\\]""", re.DOTALL)
 
 
 def parse(data: bytes, size_max: int = DIALECT_SIZE_MAX) -> Any:
-    """Parses a document in fastjson's dialect. All keys become strings; an object as a key becomes its JSON text."""
+    """Parse a document in fastjson's dialect. All keys become strings; an object as a key becomes its JSON text."""
     _check_dialect(data, size_max)
     try:
         text = data.decode()

@@ -9,7 +9,7 @@ _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse(text: str) -> dict[str, str]:
-    """Returns keys and values in order; if a key occurs twice, its last value wins."""
+    """Return keys and values in order; if a key occurs twice, its last value wins."""
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
         found = _SEPARATOR.search(line)
@@ -21,7 +21,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def format_lines(properties: Mapping[str, str]) -> str:
-    """Returns `key=value` lines, escaped so that `parse` gives the same mapping back."""
+    """Return `key=value` lines, escaped so that `parse` gives the same mapping back."""
     return "".join(f"{_escape(key, spaces=True)}={_escape(value)}\n" for key, value in properties.items())
 
 

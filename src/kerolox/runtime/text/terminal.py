@@ -41,15 +41,15 @@ _JSON: Final = {code: _json_escape(code) for code in _UNSAFE if code >= 32}
 
 
 def escape_line(text: str) -> str:
-    r"""Returns the text with everything that a terminal would not show escaped, as in `\x0a` or `\u202e`."""
+    r"""Return the text with everything that a terminal would not show escaped, as in `\x0a` or `\u202e`."""
     return text.translate(_LINE)
 
 
 def escape_lines(text: str) -> str:
-    """Returns the text escaped in the same way, except for line ends and tabs."""
+    """Return the text escaped in the same way, except for line ends and tabs."""
     return text.translate(_LINES)
 
 
 def escape_json(text: str) -> str:
-    """Returns equivalent JSON in which unsafe characters, which encoders leave as they are, are escaped."""
+    """Return equivalent JSON in which unsafe characters, which encoders leave as they are, are escaped."""
     return text if text.isascii() and "\x7f" not in text else text.translate(_JSON)

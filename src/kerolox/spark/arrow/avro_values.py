@@ -49,7 +49,7 @@ _LOGICAL: Final[dict[str, DataType]] = {
 
 
 def spark_type(text: str) -> DataType:
-    """Returns the Spark type of an Avro schema; OptionError if there is none."""
+    """Return the Spark type of an Avro schema; OptionError if there is none."""
     try:
         schema = json.loads(text)
         _avro().parse_schema(schema)
@@ -59,7 +59,7 @@ def spark_type(text: str) -> DataType:
 
 
 def parser(text: str) -> Callable[[bytes], Any]:
-    """Returns a parser for bodies."""
+    """Return a parser for bodies."""
     read = _avro().schemaless_reader
     schema = _avro().parse_schema(json.loads(text))
     adjust = _to_strings(spark_type(text))
@@ -116,7 +116,7 @@ def _complex(kind: str, schema: dict[str, Any], named: dict[str, DataType]) -> D
 
 
 def _to_strings(kind: DataType) -> Callable[[Any], Any]:
-    """Returns a function that converts UUIDs and times of day to strings, at any depth."""
+    """Return a function that converts UUIDs and times of day to strings, at any depth."""
     if isinstance(kind, StringType):
         return lambda value: value if value is None or isinstance(value, str) else str(value)
     if isinstance(kind, ArrayType):

@@ -30,7 +30,7 @@ def batches(
     origin: Origin = ANY_ORIGIN,
     only: RecordFilter = NO_FILTER,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the messages of chunks of whole records, in order, in batches as large as allowed.
+    """Yield the messages of chunks of whole records, in order, in batches as large as allowed.
 
     RecordError if a chunk contains anything but whole records.
     """
@@ -66,7 +66,7 @@ class Batcher:
         self._clear()
 
     def add(self, chunk: bytes, origin: Origin = ANY_ORIGIN) -> Iterator[pa.RecordBatch]:
-        """Adds whole records, and yields the batches that are complete."""
+        """Add whole records, and yield the batches that are complete."""
         at, end = 0, len(chunk)
         while at < end:
             first = at
@@ -81,7 +81,7 @@ class Batcher:
                 yield from self.flush()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yields the collected records, as batches."""
+        """Yield the collected records, as batches."""
         if not self._rows:
             return
         buffer = b"".join(self._pieces)
@@ -106,7 +106,7 @@ class Batcher:
 
 
 def _walk(chunk: bytes, at: int, rows_max: int, bytes_max: int) -> tuple[Longs, int]:
-    """Returns the starts of at least one record from `at` on, and the end of the last; RecordError if cut off."""
+    """Return the starts of at least one record from `at` on, and the end of the last; RecordError if cut off."""
     stop = min(len(chunk), at + bytes_max)
     found, end = walk(chunk, at, stop, rows_max)
     if end >= stop or len(found) == rows_max:

@@ -21,7 +21,7 @@ _INNER: Final = sysflag.INNER_BATCH | sysflag.NEED_UNWRAP
 
 
 def are_compressed(records: RecordHeads) -> Mask:
-    """Returns which records have a compressed body."""
+    """Return which records have a compressed body."""
     return (records.heads["sys_flag"] & sysflag.COMPRESSED).astype(np.bool_)
 
 
@@ -38,7 +38,7 @@ class BodyDecompressor:
         self._damages: dict[int, str] = {}
 
     def next(self) -> int:
-        """Decompresses the body of the next record, and returns the size of the record with it."""
+        """Decompress the body of the next record, and return the size of the record with it."""
         row, self._row = self._row, self._row + 1
         sys_flag = self._sys_flags[row]
         if not sys_flag & sysflag.COMPRESSED:
@@ -52,7 +52,7 @@ class BodyDecompressor:
         return int(self._sizes[row]) + len(body) - len(stored)
 
     def take(self) -> "DecompressedBodies":
-        """Returns the bodies that were decompressed since the last call."""
+        """Return the bodies that were decompressed since the last call."""
         found = DecompressedBodies(self._plain, self._damages)
         self._first, self._plain, self._damages = self._row, [], {}
         return found
@@ -68,12 +68,12 @@ class DecompressedBodies(NamedTuple):
     damages: dict[int, str]
 
     def merged_into(self, stored: pa.BinaryArray, records: RecordHeads) -> pa.BinaryArray:
-        """Returns the bodies of all records: `stored`, with the compressed ones replaced."""
+        """Return the bodies of all records: `stored`, with the compressed ones replaced."""
         return pc.replace_with_mask(stored, pa.array(are_compressed(records)), pa.array(self.plain, pa.binary()))
 
 
 def are_inner_batches(flags: Bytes) -> Mask:
-    """Returns which records, by their low flags, are inner batches."""
+    """Return which records, by their low flags, are inner batches."""
     mask: Mask = flags & _INNER == _INNER
     return mask
 
@@ -81,7 +81,7 @@ def are_inner_batches(flags: Bytes) -> Mask:
 def split_inner_batches(
     buffer: Records, starts: Longs, ends: Longs, bytes_max: int
 ) -> Iterator[tuple[Longs, Longs, bytes, Longs]]:
-    """Yields starts, ends, buffer and old indexes of the records, with a record for each message of an inner batch.
+    """Yield starts, end, buffer and old indexes of the records, with a record for each message of an inner batch.
 
     Each part has at most `bytes_max` bytes plus one record.
     """

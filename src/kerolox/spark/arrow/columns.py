@@ -73,7 +73,7 @@ class Block:
 def to_batches(
     block: Block, wanted: WantedColumns, only: RecordFilter = NO_FILTER, bytes_max: int = BYTES_MAX
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the wanted messages in the order of the buffer; RecordError if a record is invalid.
+    """Yield the wanted messages in the order of the buffer; RecordError if a record is invalid.
 
     Yields one batch, perhaps an empty one, unless there are compressed bodies or inner batches: then each batch has
     at most `bytes_max` plus one message after decompression.
@@ -109,7 +109,7 @@ def _batches(
 
 
 def _builders(block: Block, flags: Bytes, wanted: WantedColumns, only: RecordFilter) -> "list[_ColumnBuilder]":
-    """Returns one builder for each host layout that occurs."""
+    """Return one builder for each host layout that occurs."""
     if block.heads is not None:
         return [_ColumnBuilder(block, wanted, only, block.heads, block.origin_numbers)]
     layouts = host_layouts(flags)
@@ -130,7 +130,7 @@ def _decompressed_batch(
     counts: list[int],
     wanted: WantedColumns,
 ) -> pa.RecordBatch:
-    """Removes the first `count` rows from each builder, and returns them as a batch with decompressed bodies."""
+    """Remove the first `count` rows from each builder, and return them as a batch with decompressed bodies."""
     parts = [
         part.take_first(count, decompressor.take())
         for part, decompressor, count in zip(builders, decompressors, counts, strict=True)
@@ -139,7 +139,7 @@ def _decompressed_batch(
 
 
 def _merged(parts: list[pa.RecordBatch], starts: list[Longs], wanted: WantedColumns) -> pa.RecordBatch:
-    """Returns the rows of all parts in the order of the buffer."""
+    """Return the rows of all parts in the order of the buffer."""
     if len(parts) == 1:
         return parts[0]
     order = np.argsort(np.concatenate(starts), kind="stable")
@@ -180,7 +180,7 @@ class _ColumnBuilder:
         return bodies.BodyDecompressor(self._buffer, self._records)
 
     def take_first(self, count: int, decompressed: bodies.DecompressedBodies) -> "_ColumnBuilder":
-        """Removes and returns the first rows, with these bodies."""
+        """Remove and return the first rows, with these bodies."""
         first = copy(self)
         first._select(slice(count))
         first._decompressed = decompressed
@@ -216,7 +216,7 @@ class _ColumnBuilder:
         return mask
 
     def _count(self, counts: Counter[int]) -> None:
-        """Adds the number of remaining records of each origin."""
+        """Add the number of remaining records of each origin."""
         if len(self._origins) == 1:
             counts[self._origins[0].number] += len(self._records)
             return
@@ -247,7 +247,7 @@ class _ColumnBuilder:
         return varlen.number_array(millis, _TIMESTAMP)
 
     def _topic(self) -> str | None:
-        """Returns the topic if all records are known to have the same one, else None."""
+        """Return the topic if all records are known to have the same one, else None."""
         topic = self._records.topic
         try:
             return None if topic is None else str(topic, "utf-8")
@@ -304,7 +304,7 @@ class _ColumnBuilder:
         return decompressed.merged_into(stored, records)
 
     def _damage(self) -> pa.StringArray:
-        """Returns the reasons why bodies could not be decompressed."""
+        """Return the reasons why bodies could not be decompressed."""
         if self._decompressed is None or not self._decompressed.damages:
             return pa.nulls(len(self._records), pa.string())
         return pa.array([self._decompressed.damages.get(row) for row in range(len(self._records))], pa.string())

@@ -49,7 +49,7 @@ _PLAIN: Final[dict[type[DataType], Any]] = {
 
 
 def spark_type(text: str) -> DataType:
-    """Returns the type of a schema given as DDL, or as the JSON of a StructType."""
+    """Return the type of a schema given as DDL, or as the JSON of a StructType."""
     try:
         kind = StructType.fromJson(msgspec.json.decode(text)) if text.lstrip().startswith("{") else ddl.parse(text)
     except (PySparkException, msgspec.DecodeError, KeyError, ValueError, TypeError, AttributeError) as error:
@@ -61,7 +61,7 @@ def spark_type(text: str) -> DataType:
 
 
 def parser(kind: DataType) -> Callable[[bytes], Any]:
-    """Returns a parser for bodies; unknown fields are dropped, missing ones are null."""
+    """Return a parser for bodies; unknown fields are dropped, missing ones are null."""
     decode = msgspec.json.Decoder(_python_type(kind)).decode
 
     def parse(body: bytes) -> Any:

@@ -24,7 +24,7 @@ _STRING: Final = pa.string()
 def property_columns(
     data: pa.Buffer, starts: Longs, ends: Longs, names: Mapping[str, str]
 ) -> dict[str, pa.StringArray]:
-    """Returns a column for each wanted property, null where a row lacks it; equals the result of `parse`.
+    """Return a column for each wanted property, null where a row lacks it; equals the result of `parse`.
 
     `names` maps columns to property names. The properties of a row are the bytes from its start to its end.
     """
@@ -48,7 +48,7 @@ def property_columns(
 
 
 def property_maps(data: pa.Buffer, starts: Longs, ends: Longs) -> pa.MapArray:
-    """Returns a column with all properties of each row as a map."""
+    """Return a column with all properties of each row as a map."""
     properties = slices(data, starts, ends)
     if len(properties):
         octets, bounds = _parts(properties)
@@ -65,7 +65,7 @@ def property_maps(data: pa.Buffer, starts: Longs, ends: Longs) -> pa.MapArray:
 
 
 def _parts(properties: pa.BinaryArray) -> tuple[Bytes, Longs]:
-    """Returns the bytes of the rows, and the bounds of the rows in them."""
+    """Return the bytes of the rows, and the bounds of the rows in them."""
     _, offsets, data = properties.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(properties) + 1, 4 * properties.offset).astype(np.int64)
     return np.frombuffer(data, np.uint8), bounds
@@ -152,7 +152,7 @@ class _SameNames(NamedTuple):
 
 
 def _same_names(properties: pa.BinaryArray, octets: Bytes, bounds: Longs) -> _SameNames | None:
-    """Returns the positions of all values if every row has the names of the first row, else None."""
+    """Return the positions of all values if every row has the names of the first row, else None."""
     first = octets[bounds[0] : bounds[1]].tobytes()
     width = first.count(_SEPARATOR)
     if not 0 < width <= _PROPERTY_COUNT_MAX or not _is_text(properties, octets, bounds):

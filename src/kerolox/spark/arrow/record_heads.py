@@ -72,7 +72,7 @@ class RecordHeads:
         return len(self.starts)
 
     def first(self, count: int) -> "RecordHeads":
-        """Returns the first `count` records."""
+        """Return the first `count` records."""
         return self if count == len(self) else self.select(slice(count))
 
     def select(self, rows: Mask | slice) -> "RecordHeads":
@@ -89,7 +89,7 @@ class RecordHeads:
 
 
 def walk(buffer: Records, at: int, stop: int, rows_max: int) -> tuple[Longs, int]:
-    """Returns the starts of records from `at` to before `stop`, following their sizes, and the end of the last one.
+    """Return the starts of records from `at` to before `stop`, following their sizes, and the end of the last one.
 
     Stops at the first record that is not complete.
     """
@@ -128,12 +128,12 @@ def _longs(values: list[int]) -> Longs:
 
 
 def byte_windows(buffer: Records | pa.Buffer | Bytes, size: int) -> Heads:
-    """Returns a view with a piece of `size` bytes for every position of the buffer."""
+    """Return a view with a piece of `size` bytes for every position of the buffer."""
     return np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
 
 
 def gather(buffer: Records | pa.Buffer | Bytes, size: int, starts: Longs) -> Heads:
-    """Returns a copy of `size` bytes from each start on."""
+    """Return a copy of `size` bytes from each start on."""
     stride = constant_stride(starts)
     if stride is None:
         return byte_windows(buffer, size)[starts]
@@ -141,12 +141,12 @@ def gather(buffer: Records | pa.Buffer | Bytes, size: int, starts: Longs) -> Hea
 
 
 def strided(buffer: Records | pa.Buffer | Bytes, start: int, stride: int, count: int, size: int) -> Heads:
-    """Returns a view of `count` pieces of `size` bytes that are `stride` bytes apart."""
+    """Return a view of `count` pieces of `size` bytes that are `stride` bytes apart."""
     return np.ndarray((count,), f"V{size}", buffer, start, (stride,))
 
 
 def constant_stride(starts: Longs) -> int | None:
-    """Returns the distance between starts; None if it varies, or there are too few to be worth it."""
+    """Return the distance between starts; None if it varies, or there are too few to be worth it."""
     count = len(starts)
     if count < _EQUAL_SIZE_MIN:
         return None
@@ -156,19 +156,19 @@ def constant_stride(starts: Longs) -> int | None:
 
 
 def low_flags(buffer: Records, starts: Longs) -> Bytes:
-    """Returns the last byte of each sysFlag, which contains the host bits."""
+    """Return the last byte of each sysFlag, which contains the host bits."""
     if len(starts) and int(starts[-1]) + RECORD_SIZE_MIN > len(buffer):
         raise RecordError(f"record at {starts[-1]} is cut off: {len(buffer) - int(starts[-1])} bytes")
     return np.frombuffer(buffer, np.uint8).take(starts + HOSTS_AT)
 
 
 def host_layouts(flags: Bytes) -> Bytes:
-    """Returns the index into HEADS for each record."""
+    """Return the index into HEADS for each record."""
     return (flags >> 4 & 3).astype(np.uint8)
 
 
 def read_heads(buffer: Records, starts: Longs, ends: Longs, kind: int) -> RecordHeads:
-    """Returns the heads of records that all have host layout `kind`; NotARecord if one is invalid."""
+    """Return the heads of records that all have host layout `kind`; NotARecord if one is invalid."""
     head = HEADS[kind]
     sizes = ends - starts
     if (sizes < head.itemsize + 3).any() or (len(ends) and int(ends[-1]) > len(buffer)):
@@ -230,7 +230,7 @@ def _tail(topic_size: int) -> np.dtype[Any]:
 
 
 def _invalid_record(buffer: Records, starts: Longs, bad: Mask) -> "NotARecord":
-    """Returns the error of the first bad record, with the message of the decoder for single records."""
+    """Return the error of the first bad record, with the message of the decoder for single records."""
     number = int(bad.argmax())
     at = int(starts[number])
     try:

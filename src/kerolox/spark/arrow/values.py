@@ -33,7 +33,7 @@ class ValueFormat:
 
 
 def parse_value_format(options: Mapping[str, str]) -> ValueFormat | None:
-    """Parses valueFormat and valueSchema, None if not given; OptionError names the invalid option."""
+    """Parse valueFormat and valueSchema, None if not given; OptionError names the invalid option."""
     lowered = {name.lower(): value for name, value in options.items()}
     name, text = lowered.get("valueformat"), lowered.get("valueschema")
     if name is None:
@@ -81,7 +81,7 @@ class ValueColumns:
         return {**self.__dict__, "_parse": None}
 
     def add(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the columns of the schema, in its order."""
+        """Return the columns of the schema, in its order."""
         if not self._has_values:
             return batch
         value_type = self._value_type()
@@ -131,7 +131,7 @@ def _parsed(bodies: pa.BinaryArray, parse: Parse, kind: pa.DataType) -> tuple[pa
 
 
 def _one_by_one(found: list[Any], errors: list[str | None], kind: pa.DataType) -> tuple[pa.Array, pa.StringArray]:
-    """Converts values one at a time, to find those that Arrow rejects, such as a number with too many digits."""
+    """Convert values one at a time, to find those that Arrow rejects, such as a number with too many digits."""
     columns = []
     for row, value in enumerate(found):
         try:

@@ -34,7 +34,7 @@ def slices(
     *,
     kind: pa.DataType = _BINARY,
 ) -> pa.Array:
-    """Returns the bytes from each start to its end, null where `is_missing`; starts and ends must be ascending."""
+    """Return the bytes from each start to its end, null where `is_missing`; starts and ends must be ascending."""
     count = len(starts)
     if not count:
         return pa.nulls(0, kind)
@@ -57,14 +57,14 @@ def slices(
 
 
 def equal_pieces(rows: Bytes, kind: pa.DataType) -> pa.Array:
-    """Returns pieces of equal size as a column."""
+    """Return pieces of equal size as a column."""
     data = pa.py_buffer(np.ascontiguousarray(rows))
     return pa.Array.from_buffers(kind, len(rows), [None, _equal_bounds(*rows.shape), data])
 
 
 @functools.lru_cache(maxsize=16)
 def _equal_bounds(count: int, size: int) -> pa.Buffer:
-    """Returns the offsets buffer of contiguous pieces of equal size."""
+    """Return the offsets buffer of contiguous pieces of equal size."""
     return pa.py_buffer(np.arange(0, (count + 1) * size, size, dtype=np.int32))
 
 
@@ -74,7 +74,7 @@ def _piece_indexes(count: int) -> Longs:
 
 
 def number_array(values: Longs | npt.NDArray[np.int32], kind: pa.DataType, is_missing: Mask | None = None) -> pa.Array:
-    """Returns numbers as a column, null where `is_missing`.
+    """Return numbers as a column, null where `is_missing`.
 
     `pa.array` would import pandas, which takes half a second in every Python worker.
     """
@@ -83,7 +83,7 @@ def number_array(values: Longs | npt.NDArray[np.int32], kind: pa.DataType, is_mi
 
 
 def strings(values: Sequence[str | None]) -> pa.StringArray:
-    """Returns a column of strings, without importing pandas."""
+    """Return a column of strings, without importing pandas."""
     encoded = [b"" if value is None else value.encode() for value in values]
     bounds = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     is_missing = np.array([value is None for value in values], np.bool_)
@@ -94,7 +94,7 @@ def strings(values: Sequence[str | None]) -> pa.StringArray:
 
 
 def repeated(value: str, count: int) -> pa.StringArray:
-    """Returns a column with the same string in each row."""
+    """Return a column with the same string in each row."""
     encoded = value.encode()
     if not encoded:
         return strings([value] * count)
@@ -104,7 +104,7 @@ def repeated(value: str, count: int) -> pa.StringArray:
 
 
 def decode_text(column: pa.BinaryArray) -> pa.StringArray:
-    """Decodes UTF-8; invalid bytes become U+FFFD."""
+    """Decode UTF-8; invalid bytes become U+FFFD."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -112,7 +112,7 @@ def decode_text(column: pa.BinaryArray) -> pa.StringArray:
 
 
 def offset_message_ids(heads: Heads) -> pa.StringArray:
-    """Returns the offsetMsgId of each message: store host and physical offset in hexadecimal digits."""
+    """Return the offsetMsgId of each message: store host and physical offset in hexadecimal digits."""
     store_hosts = heads["store_host"]
     count, host_size = len(heads), store_hosts.dtype.itemsize
     size = host_size + 8
@@ -127,7 +127,7 @@ def offset_message_ids(heads: Heads) -> pa.StringArray:
 
 
 def host_texts(packed: Heads) -> pa.StringArray:
-    """Formats packed hosts as `address:port`."""
+    """Format packed hosts as `address:port`."""
     count, size = len(packed), packed.dtype.itemsize
     data = packed.tobytes()
     if data == data[:size] * count:
@@ -160,7 +160,7 @@ def coalesce(column: pa.StringArray, fallback: pa.StringArray) -> pa.StringArray
 
 
 def is_one_of(column: pa.StringArray, wanted: Iterable[str]) -> Mask:
-    """Returns which rows have one of these strings; null matches none."""
+    """Return which rows have one of these strings; null matches none."""
     found = pc.is_in(column, strings(sorted(wanted))).cast(pa.uint8())
     mask: Mask = np.frombuffer(found.buffers()[1], np.uint8, len(found), found.offset).astype(np.bool_)
     return mask

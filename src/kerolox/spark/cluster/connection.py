@@ -46,7 +46,7 @@ class ConnectionOptions:
     retry_millis: int = RETRY_MILLIS
 
     def client_options(self) -> Options:
-        """Returns options for producers, consumers and admin clients; each call creates a new client id."""
+        """Return options for producers, consumers and admin clients; each call creates a new client id."""
         return Options(
             namesrv_addr=self.name_servers,
             namesrv_url=self.name_servers_url,
@@ -67,7 +67,7 @@ class ConnectionOptions:
         )
 
     def tls_context(self) -> Any:
-        """Returns an ssl.SSLContext, or None without TLS; OptionError if its files cannot be loaded here."""
+        """Return an ssl.SSLContext, or None without TLS; OptionError if its files cannot be loaded here."""
         if not self.tls:
             return None
         paths = [None if path is None else Path(path) for path in (self.tls_trust, self.tls_certificate, self.tls_key)]
@@ -85,7 +85,7 @@ class ConnectionOptions:
 
 
 def parse_connection_options(parser: OptionParser) -> ConnectionOptions:
-    """Parses the options that source and sink share."""
+    """Parse the options that source and sink share."""
     name_servers, url = _name_servers(parser)
     access_key = parser.text("accessKey", "rocketmq.accessKey")
     secret_key = parser.text("secretKey", "rocketmq.secretKey")
@@ -127,7 +127,7 @@ def parse_connection_options(parser: OptionParser) -> ConnectionOptions:
 
 
 def _name_servers(parser: OptionParser) -> tuple[str, str | None]:
-    """Returns the NameServer addresses, or an empty string and the URL that returns them."""
+    """Return the NameServer addresses, or an empty string and the URL that returns them."""
     name_servers = parser.text("nameServer", "rocketmq.namesrv.addr", "rocketmq.namesrvAddr")
     domain, subgroup = parser.text("rocketmq.namesrv.domain"), parser.text("rocketmq.namesrv.domain.subgroup")
     if name_servers is not None and domain is not None:
@@ -157,7 +157,7 @@ _sessions: dict[tuple[int, ConnectionOptions], Session] = {}
 
 
 def shared_session(connection: ConnectionOptions) -> Session:
-    """Returns the session of this process for these options, on its LoopThread; it lives until `release_sessions`."""
+    """Return the session of this process for these options, on its LoopThread; it lives until `release_sessions`."""
     key = os.getpid(), connection
     if key not in _sessions:
         _sessions[key] = LoopThread.current().wait(Session.acquire(connection.client_options()))
@@ -165,7 +165,7 @@ def shared_session(connection: ConnectionOptions) -> Session:
 
 
 def release_sessions() -> None:
-    """Closes all sessions of this process; `shared_session` then opens a new one."""
+    """Close all sessions of this process; `shared_session` then opens a new one."""
     for (process_id, _), session in list(_sessions.items()):
         if process_id == os.getpid():
             with suppress(KeroloxError, TimeoutError):

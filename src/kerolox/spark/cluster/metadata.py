@@ -72,7 +72,7 @@ class ClusterMetadata:
     # Topics and routes
 
     def routes(self, topics: Iterable[str]) -> dict[str, TopicRoute]:
-        """Returns fresh routes; topics that no NameServer knows are left out."""
+        """Return fresh routes; topics that no NameServer knows are left out."""
         routes = self._wait(self._ask_all(topics, self._session.routes.refresh))
         found = {topic: route for topic, route in routes.items() if isinstance(route, TopicRoute)}
         for route in routes.values():
@@ -82,7 +82,7 @@ class ClusterMetadata:
         return found
 
     def matching_topics(self, pattern: str) -> list[str]:
-        """Returns the topics whose whole name matches, without system topics.
+        """Return the topics whose whole name matches, without system topics.
 
         Retry and dead letter topics match only a pattern that starts with `%`.
         """
@@ -104,7 +104,7 @@ class ClusterMetadata:
         return self._wait(self._session.name_servers.ask(ask, timeout_seconds=seconds))
 
     def addresses(self) -> dict[str, str]:
-        """Returns the address of every broker in the routes queried so far: the master, or else a slave."""
+        """Return the address of every broker in the routes queried so far: the master, or else a slave."""
         found = {}
         for route in self._routes.values():
             for name, members in route.brokers.items():
@@ -113,7 +113,7 @@ class ClusterMetadata:
         return found
 
     def address(self, part: QueueRange) -> str | None:
-        """Returns the current address of the broker of a range; None if its topic or queue no longer exists."""
+        """Return the current address of the broker of a range; None if its topic or queue no longer exists."""
         route = self.routes([part.topic]).get(part.topic)
         if route is None or part.queue not in route.read_queues:
             return None
@@ -123,15 +123,15 @@ class ClusterMetadata:
     # Offsets
 
     def max_offsets(self, queues: Iterable[MessageQueue]) -> QueueOffsets:
-        """Returns the offset of the next message of each queue."""
+        """Return the offset of the next message of each queue."""
         return self._offsets(queues, lambda queue: o.GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id))
 
     def min_offsets(self, queues: Iterable[MessageQueue]) -> QueueOffsets:
-        """Returns the offset of the first message of each queue."""
+        """Return the offset of the first message of each queue."""
         return self._offsets(queues, lambda queue: o.GetMinOffset(topic=queue.topic, queue_id=queue.queue_id))
 
     def offsets_at(self, times: Mapping[MessageQueue, int], ends: Offsets) -> QueueOffsets:
-        """Returns the first offset of each queue that was stored at its time or later; its end if there is none."""
+        """Return the first offset of each queue that was stored at its time or later; its end if there is none."""
 
         async def one(queue: MessageQueue) -> int:
             millis = times[queue]
@@ -144,7 +144,7 @@ class ClusterMetadata:
         return self._ask_queues(times, one)
 
     def committed(self, group: str, queues: Iterable[MessageQueue]) -> QueueOffsets:
-        """Returns the committed offsets of a group; queues without one are left out."""
+        """Return the committed offsets of a group; queues without one are left out."""
 
         async def one(queue: MessageQueue) -> int | None:
             request = o.QueryConsumerOffset(
@@ -158,7 +158,7 @@ class ClusterMetadata:
         return self._ask_queues(queues, one)
 
     def commit(self, group: str, offsets: Offsets) -> Offsets:
-        """Commits offsets of a group, and returns those that brokers accepted.
+        """Commit offsets of a group, and return those that brokers accepted.
 
         Failures are only logged: the offsets serve monitoring, the query itself uses its checkpoint.
         """
@@ -176,7 +176,7 @@ class ClusterMetadata:
         return committed.offsets
 
     def mean_sizes(self, offsets: Offsets) -> dict[MessageQueue, float]:
-        """Estimates the size of the next messages of each queue from a few of them; 1 KiB if there are none."""
+        """Estimate the size of the next messages of each queue from a few of them; 1 KiB if there are none."""
 
         async def one(queue: MessageQueue) -> int:
             records = await self._sample(queue, offsets[queue], _SAMPLE_COUNT)
@@ -190,11 +190,11 @@ class ClusterMetadata:
         return {queue: float(found.offsets.get(queue, 1024)) for queue in offsets}
 
     def stored_from(self, queue: MessageQueue, offset: int) -> StoredMessage | None:
-        """Returns the message at an offset, or else the first one after it; None if there is none."""
+        """Return the message at an offset, or else the first one after it; None if there is none."""
         return self._wait(self._stored(queue, offset))
 
     async def _stored(self, queue: MessageQueue, offset: int) -> StoredMessage | None:
-        """Returns the message at an offset, or the first that the broker has after it."""
+        """Return the message at an offset, or the first that the broker has after it."""
         for _ in range(_HOLES_MAX):
             command = await self._pull(queue, offset, 1)
             if command.code == ResponseCode.SUCCESS:
@@ -228,7 +228,7 @@ class ClusterMetadata:
     # Requests
 
     def retry(self, query: Callable[[], R], what: str) -> R:
-        """Returns the result of `query`, which is retried for retryTimeout while servers are down or busy."""
+        """Return the result of `query`, which is retried for retryTimeout while servers are down or busy."""
         deadline = time.monotonic() + self._connection.retry_millis / 1000
         while True:
             try:
@@ -280,7 +280,7 @@ class ClusterMetadata:
 
     @staticmethod
     async def _ask_all(keys: Iterable[Any], ask: Callable[[Any], Awaitable[R]]) -> dict[Any, R | KeroloxError]:
-        """Returns result or error by key; the number of concurrent requests is limited."""
+        """Return result or error by key; the number of concurrent requests is limited."""
         limit = asyncio.Semaphore(_CONCURRENT_REQUESTS_MAX)
 
         async def one(key: Any) -> R | KeroloxError:

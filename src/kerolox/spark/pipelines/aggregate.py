@@ -63,7 +63,7 @@ class AggregateOptions(PipelineOptions):
         parse_pairs(self.write_options, "write-option")
 
     def topic_write_options(self, own: dict[str, str]) -> dict[str, str]:
-        """Returns all options for writing a topic, checked."""
+        """Return all options for writing a topic, checked."""
         from kerolox.spark.sink import WriteOptions
 
         options = merged_options({**self.connection_options, **own}, parse_pairs(self.write_options, "write-option"))
@@ -82,7 +82,7 @@ class Aggregated:
 
 
 def aggregate(spark: "SparkSession", options: AggregateOptions, run: Run | None = None) -> Aggregated:
-    """Runs the aggregation until all available messages are processed, or the run is stopped."""
+    """Run the aggregation until all available messages are processed, or the run is stopped."""
     running = run or Run("aggregate")
     activate(spark)
     flows = {"aggregate": (lambda: results(spark, options), options.to, options.checkpoint)}
@@ -108,7 +108,7 @@ def aggregate(spark: "SparkSession", options: AggregateOptions, run: Run | None 
 
 
 def results(spark: "SparkSession", options: AggregateOptions) -> "DataFrame":
-    """Returns the stream of result messages; it observes the number of bad input messages."""
+    """Return the stream of result messages; it observes the number of bad input messages."""
     from pyspark.sql.functions import col, count_if, date_format, expr, struct, to_json, window
 
     read = _read(spark, options).observe(BAD_ROWS_OBSERVATION, count_if(col("problem").isNotNull()).alias("bad"))
@@ -123,7 +123,7 @@ def results(spark: "SparkSession", options: AggregateOptions) -> "DataFrame":
 
 
 def bad_messages(spark: "SparkSession", options: AggregateOptions) -> "DataFrame":
-    """Returns the stream of bad messages, unchanged, with the reason and the original position as properties."""
+    """Return the stream of bad messages, unchanged, with the reason and the original position as properties."""
     from pyspark.sql.functions import col
 
     bad = _read(spark, options, {"includeProperties": "true"}).where("problem IS NOT NULL")
@@ -133,7 +133,7 @@ def bad_messages(spark: "SparkSession", options: AggregateOptions) -> "DataFrame
 
 
 def _read(spark: "SparkSession", options: AggregateOptions, more: "dict[str, str] | None" = None) -> "DataFrame":
-    """Returns messages with eventTime, and the problem if there is no time or no value."""
+    """Return messages with eventTime, and the problem if there is no time or no value."""
     from pyspark.sql.functions import coalesce, col, expr, lit, translate, when
 
     own = {

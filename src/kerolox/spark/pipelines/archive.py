@@ -55,7 +55,7 @@ class Archived:
 
 
 def archive(spark: "SparkSession", options: ArchiveOptions, run: Run | None = None) -> Archived:
-    """Archives until all available messages are written, or the run is stopped."""
+    """Archive until all available messages are written, or the run is stopped."""
     running = run or Run("archive")
     compactor = Compactor(spark, options.output, options.compact_count, options.compact_below_mb << 20)
     compactor.recover()
@@ -82,7 +82,7 @@ def archive(spark: "SparkSession", options: ArchiveOptions, run: Run | None = No
 
 
 def _write(output: str, compactor: Compactor, frame: "DataFrame", batch: int) -> None:
-    """Writes a batch to its own folders, so that a repeated batch replaces itself.
+    """Write a batch to its own folders, so that a repeated batch replaces itself.
 
     A repeated batch has the same messages, and so the same folders.
     """
@@ -97,7 +97,7 @@ def _write(output: str, compactor: Compactor, frame: "DataFrame", batch: int) ->
 
 
 def read_archive(spark: "SparkSession", path: str) -> "DataFrame":
-    """Returns an archive as a table; the topic is always a string, even if it looks like a number."""
+    """Return an archive as a table; the topic is always a string, even if it looks like a number."""
     from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
     from kerolox.spark.schema import topic_schema

@@ -43,7 +43,7 @@ class AuditOptions(PipelineOptions):
 
 
 def audit(spark: "SparkSession", options: AuditOptions, run: Run | None = None) -> "DataFrame":
-    """Returns topic, group, produced, stored, consumed, waiting, lost and duplicated."""
+    """Return topic, group, produced, stored, consumed, waiting, lost and duplicated."""
     running = run or Run("audit")
     running.add_flow("audit")
     # The end is exclusive; include messages stored in the current millisecond.
@@ -104,7 +104,7 @@ def _cluster_state(options: AuditOptions) -> _ClusterState:
 
 
 def _stored(spark: "SparkSession", options: AuditOptions, state: _ClusterState, since: int, until: int) -> "DataFrame":
-    """Returns the messages stored in the period, and a little before and after it."""
+    """Return the messages stored in the period, and a little before and after it."""
     first, last = since - _MARGIN_MILLIS, until + _MARGIN_MILLIS
     if options.store is not None:
         if len(state.brokers) != 1:

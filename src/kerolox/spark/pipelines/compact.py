@@ -45,7 +45,7 @@ class Compactor:
         return f"{self._root}/{_WORK}/intent.json"
 
     def recover(self) -> None:
-        """Finishes an interrupted replacement, and removes temporary folders of interrupted runs."""
+        """Finish an interrupted replacement, and remove temporary folders of interrupted runs."""
         content = self.paths.read(self._intent_path)
         if content is not None:
             self._replace(msgspec.json.decode(content, type=Intent))
@@ -55,7 +55,7 @@ class Compactor:
                 self.paths.delete(f"{self._root}/{entry.name}")
 
     def compact(self, before: int | None = None) -> None:
-        """Merges small batches with numbers below `before`; all of them must be committed in the checkpoint."""
+        """Merge small batches with numbers below `before`; all of them must be committed in the checkpoint."""
         if self._count_min <= 0:
             return
         if not self.paths.renames_atomically:
@@ -91,7 +91,7 @@ class Compactor:
         self.count += len(old)
 
     def _replace(self, intent: Intent) -> None:
-        """Replaces the old folders by the merged one; idempotent."""
+        """Replace the old folders by the merged one; idempotent."""
         if not self.paths.exists(self._merged):
             # It has already been renamed.
             return

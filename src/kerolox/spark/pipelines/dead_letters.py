@@ -53,7 +53,7 @@ class DeadLettersOptions(PipelineOptions):
 
 
 def dead_letters(spark: "SparkSession", options: DeadLettersOptions, run: Run | None = None) -> "DataFrame":
-    """Returns group, originTopic, letters and resent, the number of letters that were ever sent back."""
+    """Return group, originTopic, letters and resent, the number of letters that were ever sent back."""
     running = run or Run("dead-letters")
     archive_options = ArchiveOptions(
         **options.connection_fields,
@@ -72,7 +72,7 @@ def dead_letters(spark: "SparkSession", options: DeadLettersOptions, run: Run | 
 
 
 def read_letters(spark: "SparkSession", output: str) -> "DataFrame":
-    """Returns the table: columns of messages, group, originTopic and originMessageId."""
+    """Return the table: columns of messages, group, originTopic and originMessageId."""
     from pyspark.sql.functions import coalesce, col, expr
 
     properties = col("properties")

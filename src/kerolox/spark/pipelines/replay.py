@@ -92,7 +92,7 @@ class _Hour(NamedTuple):
 
 
 def replay(spark: "SparkSession", options: ReplayOptions, run: Run | None = None) -> Replayed:
-    """Sends all messages; Stopped if the run is stopped."""
+    """Send all messages; Stopped if the run is stopped."""
     running = run or Run("replay")
     paths = Paths(spark, options.checkpoint)
     state = _load_state(paths, options, max(1, spark.sparkContext.defaultParallelism))
@@ -170,7 +170,7 @@ def _selected(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
 
 
 def _with_hours(spark: "SparkSession", rows: "DataFrame", state: _State) -> "DataFrame":
-    """Returns rows with their hour, and whether they precede the offsets sent before this run."""
+    """Return rows with their hour, and whether they precede the offsets sent before this run."""
     from pyspark.sql.functions import broadcast, expr
 
     ends = broadcast(spark.createDataFrame(state.ends, "topic STRING, brokerName STRING, queueId INT, end BIGINT"))
@@ -182,7 +182,7 @@ def _with_hours(spark: "SparkSession", rows: "DataFrame", state: _State) -> "Dat
 
 
 def _left(with_hours: "DataFrame", options: ReplayOptions, state: _State) -> list[_Hour]:
-    """Returns the hours with messages left; OptionError if older messages were archived since, so that is ambiguous."""
+    """Return the hours with messages left; OptionError if older messages were archived since, so that is ambiguous."""
     from pyspark.sql.functions import count, count_if, lit
     from pyspark.sql.functions import max as largest
 
@@ -246,7 +246,7 @@ def _sharding_key(*, is_ordered: bool) -> "Column":
 
 
 def properties_to_send(originals: "dict[str, str]") -> "Column":
-    """Returns a message's own properties, without reserved ones, plus `originals`: new properties by column."""
+    """Return a message's own properties, without reserved ones, plus `originals`: new properties by column."""
     from pyspark.sql.functions import coalesce, col, create_map, lit, map_concat, map_filter, unix_millis
 
     excluded = [*sorted(property_names.RESERVED), property_names.SHARDING_KEY, *originals]

@@ -31,7 +31,7 @@ class TraceOptions(PipelineOptions):
 
 
 def trace(spark: "SparkSession", options: TraceOptions, run: Run | None = None) -> "DataFrame":
-    """Returns a row for each side (produce, consume), topic and group.
+    """Return a row for each side (produce, consume), topic and group.
 
     It has messages, succeeded, successRate, p50, p90, p99, delayP50 and delayP99.
     """
@@ -47,7 +47,7 @@ def trace(spark: "SparkSession", options: TraceOptions, run: Run | None = None) 
 
 
 def read_traces(spark: "SparkSession", options: TraceOptions) -> "DataFrame":
-    """Returns all trace records of a period as a table."""
+    """Return all trace records of a period as a table."""
     from pyspark.sql.functions import col
 
     since = None if options.since is None else parse_timestamp(options.since, "since")

@@ -13,7 +13,7 @@ SCHEMA: Final = (
 
 
 def records(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yields a row for each trace record in the column body; other bodies are skipped.
+    """Yield a row for each trace record in the column body; other bodies are skipped.
 
     A record of a batch send becomes a row for each message, with the time that the whole batch took.
     """

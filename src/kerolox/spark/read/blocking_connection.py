@@ -50,7 +50,7 @@ class BlockingConnection:
         self._socket.close()
 
     def send(self, request: Request[Any]) -> int:
-        """Sends a request; returns its opaque."""
+        """Send a request; return its opaque."""
         opaque = next_opaque()
         ext = request.ext()
         if self._credentials is not None:
@@ -63,7 +63,7 @@ class BlockingConnection:
         return opaque
 
     def read_header(self) -> ResponseHeader:
-        """Returns the next response up to its body."""
+        """Return the next response up to its body."""
         while True:
             length, type_and_size = PREFIX.unpack(self._read(PREFIX.size))
             header_size = type_and_size & 0xFFFFFF

@@ -56,7 +56,7 @@ class EndOffsets:
         self._committed: Offsets = {}
 
     def set_target(self) -> None:
-        """Makes the query stop at the current ends of its queues (trigger availableNow)."""
+        """Make the query stop at the current ends of its queues (trigger availableNow)."""
         cluster = self.cluster
         self.target = cluster.retry(
             lambda: offsets_or_raise(cluster.max_offsets(readable_queues(cluster, self._options))), "queues"
@@ -64,7 +64,7 @@ class EndOffsets:
         self.ends |= self.target
 
     def next_position(self, start: StreamPosition, *, is_first: bool, is_limited: bool) -> StreamPosition | None:
-        """Returns the end of the batch that starts at `start`; None if no batch should run now.
+        """Return the end of the batch that starts at `start`; None if no batch should run now.
 
         DataLost if messages were deleted before they were read, unless failOnDataLoss is false.
         """
@@ -92,7 +92,7 @@ class EndOffsets:
         )
 
     def _first(self) -> ReadableOffsets:
-        """Returns the requested start and the end of all queues, for a query without a checkpoint."""
+        """Return the requested start and the end of all queues, for a query without a checkpoint."""
         if self.target is None:
             firsts, ends = self.cluster.retry(self._query_all, "offsets")
             self.ends = ends
@@ -108,7 +108,7 @@ class EndOffsets:
         return offsets_or_raise(self.cluster.min_offsets(queues)), offsets_or_raise(self.cluster.max_offsets(queues))
 
     def _next(self, start: StreamPosition) -> ReadableOffsets:
-        """Returns the first offsets of new queues, and the ends of all queues whose broker responds."""
+        """Return the first offsets of new queues, and the ends of all queues whose broker responds."""
         offsets = start.offsets
         try:
             queues = readable_queues(self.cluster, self._options)
@@ -133,14 +133,14 @@ class EndOffsets:
     # Queries with a target (trigger availableNow)
 
     def _next_to_target(self, start: StreamPosition) -> ReadableOffsets:
-        """Returns the first offsets of new queues, and the ends of all queues with messages left before the target."""
+        """Return the first offsets of new queues, and the ends of all queues with messages left before the target."""
         found = self._wait_for_remaining(start)
         self._commit_progress(start.offsets)
         self._check_not_deleted(start.offsets, found.begins)
         return found._replace(ends=self._capped_at_target(found.ends))
 
     def _wait_for_remaining(self, start: StreamPosition) -> ReadableOffsets:
-        """Waits until all queues with messages left can be read, and returns their bounds.
+        """Wait until all queues with messages left can be read, and return their bounds.
 
         Spark ends a query with a target when there is nothing new, so a broker that is briefly down must not look
         like that.
@@ -167,7 +167,7 @@ class EndOffsets:
         return ReadableOffsets(begins, ends, recreated, gone | (bounds.unlisted & offsets.keys()))
 
     def _wait_for_bounds(self, least: Offsets) -> QueueBounds:
-        """Queries bounds until every queue has responded and is long enough, at most for retryTimeout."""
+        """Query bounds until every queue has responded and is long enough, at most for retryTimeout."""
         deadline = self.now() + self._retry_millis / 1000
         last_problem = ""
         while True:
@@ -180,7 +180,7 @@ class EndOffsets:
             self.pause(_PAUSE_SECONDS)
 
     def _continue_without(self, bounds: QueueBounds, start: StreamPosition) -> Offsets:
-        """Drops queues that no longer exist, and returns the first offsets of queues that were recreated.
+        """Drop queues that no longer exist, and return the first offsets of queues that were recreated.
 
         DataLost if messages are lost and failOnDataLoss is true; Unreadable if a broker did not respond.
         """
@@ -221,7 +221,7 @@ class EndOffsets:
             self._report_deleted(min(lost), offsets[min(lost)], firsts[min(lost)])
 
     def first_offsets(self, firsts: Offsets, ends: Offsets, start: StreamPosition) -> Offsets:
-        """Returns the first offsets of queues that are new to a query: 0, or the offset at which they were retired.
+        """Return the first offsets of queues that are new to a query: 0, or the offset at which they were retired.
 
         DataLost if messages from there on were deleted, unless failOnDataLoss is false: then reading starts at the
         first message that is left.
@@ -260,7 +260,7 @@ class EndOffsets:
     def _check_missing(
         self, start: StreamPosition, gone: set[MessageQueue], short: set[MessageQueue]
     ) -> tuple[frozenset[MessageQueue], set[MessageQueue]]:
-        """Returns the queues that have been missing, and those that have been too short, for longer than retryTimeout.
+        """Return the queues that have been missing, and those that have been too short, for longer than retryTimeout.
 
         DataLost if one of them had unread messages, unless failOnDataLoss is false. Until then the stream waits: a
         broker may restart, and a replica that takes over may have to catch up.
@@ -301,7 +301,7 @@ class EndOffsets:
             )
 
     def _behind(self, offsets: Offsets, start: StreamPosition, *, is_first: bool) -> Offsets | None:
-        """Returns the ends of queues with unread messages; None if some ends are unknown."""
+        """Return the ends of queues with unread messages; None if some ends are unknown."""
         before = {} if is_first else start.behind
         if before is None and not offsets.keys() <= self.ends.keys():
             return None
@@ -310,7 +310,7 @@ class EndOffsets:
 
     @staticmethod
     def _with_retired(position: StreamPosition, start: StreamPosition) -> StreamPosition:
-        """Returns `position` with the queues that only `start` has added as retired."""
+        """Return `position` with the queues that only `start` has added as retired."""
         millis = time.time_ns() // 1_000_000
         retired = {
             queue: offset for queue, offset in (start.retired | start.offsets).items() if queue not in position.offsets
@@ -320,7 +320,7 @@ class EndOffsets:
 
     @staticmethod
     def _log_recreated(begins: Offsets) -> Offsets:
-        """Logs and returns `begins`: presumably these queues were deleted and recreated."""
+        """Log and return `begins`: presumably these queues were deleted and recreated."""
         if begins:
             log.warning(
                 "%s: shorter than the offset already read, so it is read from its first message on",
@@ -355,7 +355,7 @@ class EndOffsets:
         return available
 
     def _commit_progress(self, offsets: Offsets) -> None:
-        """Commits the start of the batch for the group, for monitoring: everything before it has been processed."""
+        """Commit the start of the batch for the group, for monitoring: everything before it has been processed."""
         if self._options.group is None:
             return
         new = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}

@@ -35,7 +35,7 @@ class PushedFilters:
         return tags if is_expressible else frozenset()
 
     def narrow(self, cluster: ClusterMetadata, ranges: Sequence[QueueRange], ends: Offsets) -> list[QueueRange]:
-        """Returns the parts of the ranges that may contain matching messages."""
+        """Return the parts of the ranges that may contain matching messages."""
         chosen = [
             part
             for part in ranges
@@ -62,7 +62,7 @@ class PushedFilters:
 
 
 def pushed_filters(filters: Iterable[Any]) -> PushedFilters:
-    """Converts a conjunction of Spark's filters; those that cannot be used are ignored."""
+    """Convert a conjunction of Spark's filters; those that cannot be used are ignored."""
     values: dict[str, frozenset[Any]] = {}
     bounds: dict[str, Bounds] = {}
     for one in filters:
@@ -88,7 +88,7 @@ _BOUNDS: Final[Mapping[str, Callable[[int], Bounds]]] = {
 
 
 def _parts(one: Any) -> tuple[str | None, str, Any]:
-    """Returns column, operator and value of a filter; the column is None for a nested field."""
+    """Return column, operator and value of a filter; the column is None for a nested field."""
     attribute: tuple[str, ...] = getattr(one, "attribute", ())
     column = attribute[0] if len(attribute) == 1 else None
     return column, type(one).__name__, getattr(one, "value", None)

@@ -43,7 +43,7 @@ def queue_range(queue: MessageQueue, start: int, end: int) -> QueueRange:
 
 
 def to_json(offsets: Mapping[MessageQueue, int]) -> dict[str, Any]:
-    """Returns `{topic: {broker: {queue: offset}}}`, sorted: Spark compares offsets as text."""
+    """Return `{topic: {broker: {queue: offset}}}`, sorted: Spark compares offsets as text."""
     found: dict[str, dict[str, dict[str, int]]] = {}
     for queue in sorted(offsets, key=_by_topic):
         found.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = offsets[queue]
@@ -51,7 +51,7 @@ def to_json(offsets: Mapping[MessageQueue, int]) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Offsets:
-    """Parses the JSON of `to_json`; ValueError if it has another form."""
+    """Parse the JSON of `to_json`; ValueError if it has another form."""
     found: Offsets = {}
     for topic, brokers in _items(value):
         for broker_name, queues in _items(brokers):
@@ -63,7 +63,7 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
 
 
 def queues_from_json(value: Mapping[str, Any]) -> tuple[MessageQueue, ...]:
-    """Parses `{topic: {broker: [queue]}}`; ValueError if it has another form."""
+    """Parse `{topic: {broker: [queue]}}`; ValueError if it has another form."""
     found = []
     for topic, brokers in _items(value):
         for broker_name, queues in _items(brokers):
@@ -74,7 +74,7 @@ def queues_from_json(value: Mapping[str, Any]) -> tuple[MessageQueue, ...]:
 
 
 def timestamp_of(times: Any, queue: MessageQueue) -> int | None:
-    """Returns the time for a queue; `times` is one number, or JSON with numbers per topic, broker or queue."""
+    """Return the time for a queue; `times` is one number, or JSON with numbers per topic, broker or queue."""
     for name in (queue.topic, queue.broker_name, str(queue.queue_id)):
         if not isinstance(times, Mapping):
             break
@@ -133,7 +133,7 @@ class StreamPosition:
 
 
 def ranges_between(start: StreamPosition, end: StreamPosition) -> list[QueueRange]:
-    """Returns the ranges between two positions; a queue whose offset would go backwards has none."""
+    """Return the ranges between two positions; a queue whose offset would go backwards has none."""
     found = []
     for queue in sorted(end.offsets, key=_by_topic):
         first = end.recreated.get(queue, start.offsets.get(queue, end.begins.get(queue)))
@@ -143,7 +143,7 @@ def ranges_between(start: StreamPosition, end: StreamPosition) -> list[QueueRang
 
 
 def format_queues(queues: Iterable[MessageQueue], count_max: int = 5) -> str:
-    """Returns the names of the first few queues, for messages."""
+    """Return the names of the first few queues, for messages."""
     names = [f"{queue.topic} {queue.broker_name} {queue.queue_id}" for queue in sorted(queues, key=_by_topic)]
     return ", ".join(names[:count_max]) + (f" and {len(names) - count_max} more" if len(names) > count_max else "")
 

@@ -13,7 +13,7 @@ RECORDS_PER_TASK_MIN: Final = 1000
 
 
 def fair_shares(available: Mapping[K, int], limit: int, turn: int = 0) -> dict[K, int]:
-    """Distributes `limit` over the keys, in proportion to the available counts.
+    """Distribute `limit` over the keys, in proportion to the available counts.
 
     Every key with something available gets at least one, so that small queues do not starve behind large ones. If
     there are more such keys than `limit`, they take turns by `turn`.
@@ -37,7 +37,7 @@ def fair_shares(available: Mapping[K, int], limit: int, turn: int = 0) -> dict[K
 
 
 def shares_of_bytes(available: Mapping[K, int], sizes: Mapping[K, float], limit: int, turn: int = 0) -> dict[K, int]:
-    """Distributes `limit` bytes over the keys, and returns counts; `sizes` has the mean size per key.
+    """Distribute `limit` bytes over the keys, and return counts; `sizes` has the mean size per key.
 
     Keys whose share is smaller than one message take turns, so that none waits for ever.
     """
@@ -55,7 +55,7 @@ def shares_of_bytes(available: Mapping[K, int], sizes: Mapping[K, float], limit:
 
 
 def parallelism() -> int:
-    """Returns the assumed number of concurrent tasks: the number of cores of this machine."""
+    """Return the assumed number of concurrent tasks: the number of cores of this machine."""
     return max(2, os.cpu_count() or 2)
 
 
@@ -66,7 +66,7 @@ def partitions_of(
     partitions_min: int | None = None,
     records_per_partition_max: int | None = None,
 ) -> list[list[QueueRange]]:
-    """Packs ranges into partitions of about the same size; large ranges are split.
+    """Pack ranges into partitions of about the same size; large ranges are split.
 
     There are `parallelism` partitions, fewer if there is little to read, and more only if the options ask for it.
     """
@@ -81,7 +81,7 @@ def partitions_of(
 
 
 def _cut(ranges: Sequence[QueueRange], size: int) -> list[list[QueueRange]]:
-    """Concatenates the ranges and cuts wherever `size` is reached."""
+    """Concatenate the ranges and cuts wherever `size` is reached."""
     partitions: list[list[QueueRange]] = []
     room = 0
     for part in ranges:

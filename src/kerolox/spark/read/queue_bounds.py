@@ -51,7 +51,7 @@ class QueueBounds:
 
 
 def query_bounds(cluster: ClusterMetadata, options: ReadOptions, least: Offsets) -> QueueBounds:
-    """Queries the bounds of queues that should reach at least these offsets."""
+    """Query the bounds of queues that should reach at least these offsets."""
     try:
         listed_queues = readable_queues(cluster, options)
     except KeroloxError as error:

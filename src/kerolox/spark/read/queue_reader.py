@@ -88,7 +88,7 @@ class QueueReader:
         self._connections.clear()
 
     def read(self, part: QueueRange) -> Iterator[Chunk]:
-        """Yields all records of the range in queue order.
+        """Yield all records of the range in queue order.
 
         With option tags, messages with another tag of the same hash are included: brokers compare hashes. DataLost
         if messages no longer exist, unless failOnDataLoss is false: then they are skipped. Unreadable if the broker
@@ -115,7 +115,7 @@ class QueueReader:
         self.lost[part] = progress.lost
 
     def _check_retry(self, progress: "_RangeProgress", error: KeroloxError, seconds: float) -> None:
-        """Returns if the pull should be retried; raises if the error is permanent or retryTimeout has passed."""
+        """Return if the pull should be retried; raises if the error is permanent or retryTimeout has passed."""
         if isinstance(error, AnswerError) and error.code in _GONE_CODES and not self._options.fail_on_data_loss:
             progress.skip_lost(progress.part.end, str(error))
             return
@@ -154,7 +154,7 @@ class QueueReader:
             connection.close()
 
     def _look_up(self, part: QueueRange) -> str | None:
-        """Looks up the broker's address again; on failure the last known one is kept."""
+        """Look up the broker's address again; on failure the last known one is kept."""
         try:
             address = self._find_broker(part)
             self._is_listed = address is not None
@@ -203,14 +203,14 @@ class _RangeProgress:
         return self.offset >= self.part.end
 
     def chunks(self, connection: BlockingConnection) -> Iterator[Chunk]:
-        """Yields a chunk for each response, perhaps an empty one."""
+        """Yield a chunk for each response, perhaps an empty one."""
         if self._response_count is None:
             yield from self._pull_in_sequence(connection)
         if self._response_count is not None:
             yield from self._pull_ahead(connection, self._response_count)
 
     def _pull_in_sequence(self, connection: BlockingConnection) -> Iterator[Chunk]:
-        """Sends the next pull before it reads the body of the last response, so that the broker need not wait.
+        """Send the next pull before it reads the body of the last response, so that the broker need not wait.
 
         Returns early if the broker returns only a small part of what was requested, and no filter makes that vary.
         """
@@ -231,7 +231,7 @@ class _RangeProgress:
                 return
 
     def _pull_ahead(self, connection: BlockingConnection, step: int) -> Iterator[Chunk]:
-        """Keeps many small pulls in flight, each for the number of messages that one response is expected to hold."""
+        """Keep many small pulls in flight, each for the number of messages that one response is expected to hold."""
         end = self.part.end
         step_max, next_offset = step, self.offset
         pulls: deque[_Pull] = deque()
@@ -261,7 +261,7 @@ class _RangeProgress:
             yield chunk
 
     def _send_pull(self, connection: BlockingConnection, offset: int, end: int) -> tuple[int, int]:
-        """Sends a pull; returns its opaque and the number of messages it requests."""
+        """Send a pull; return its opaque and the number of messages it requests."""
         options = self._options
         count = min(options.pull_count, end - offset)
         request = PullMessage(
@@ -281,7 +281,7 @@ class _RangeProgress:
         return connection.send(request), count
 
     def _next_offset(self, command: Command, offset: int) -> int:
-        """Returns the offset to continue at after a response; raises if the response has none."""
+        """Return the offset to continue at after a response; raises if the response has none."""
         if command.code not in _EXPECTED_CODES:
             raise AnswerError.of(command.code, command.remark)
         pulled = Pulled.decode(command.ext)
@@ -300,7 +300,7 @@ class _RangeProgress:
         raise RemotingError(f"unexpected response for offset {offset}: {command.remark}")
 
     def skip_lost(self, end: int, reason: str) -> None:
-        """Skips to `end`; DataLost if failOnDataLoss is true."""
+        """Skip to `end`; DataLost if failOnDataLoss is true."""
         self.offset = self._record_loss(self.offset, end, reason)
 
     def _record_loss(self, offset: int, end: int, reason: str) -> int:
@@ -314,7 +314,7 @@ class _RangeProgress:
 
 
 def _first_response(connection: BlockingConnection, pulls: Iterable[_Pull]) -> tuple[Command, bytes]:
-    """Returns the response to the first pull, and stores those to the others that arrive before it."""
+    """Return the response to the first pull, and store those to the others that arrive before it."""
     waiting = {pull.opaque: pull for pull in pulls}
     first = next(iter(waiting.values()))
     while first.response is None:
@@ -330,7 +330,7 @@ def describe_queue(part: QueueRange) -> str:
 
 
 def _refusal(part: QueueRange, error: AnswerError, options: ReadOptions) -> KeroloxError:
-    """Returns an error with the remedy for a broker's refusal."""
+    """Return an error with the remedy for a broker's refusal."""
     remedies = {
         ResponseCode.NO_PERMISSION.value: "check permissions of topic and group, and options accessKey and secretKey",
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST.value: f"create group {options.pull_group}, or change option groupId",

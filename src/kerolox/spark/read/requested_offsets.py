@@ -11,7 +11,7 @@ from kerolox.wire.bodies.queues import MessageQueue
 
 
 def readable_queues(cluster: ClusterMetadata, options: ReadOptions) -> set[MessageQueue]:
-    """Returns the existing queues that the options select; an unknown topic has none."""
+    """Return the existing queues that the options select; an unknown topic has none."""
     topics = options.topics if options.pattern is None else cluster.matching_topics(options.pattern)
     routes = cluster.routes(topics)
     queues = {queue for route in routes.values() for queue in route.read_queues}
@@ -34,14 +34,14 @@ def check_queues_exist(options: ReadOptions, queues: Collection[MessageQueue]) -
 
 
 def offsets_or_raise(queried: QueueOffsets) -> Offsets:
-    """Returns the offsets of all queues; raises the error of the first queue that has none."""
+    """Return the offsets of all queues; raises the error of the first queue that has none."""
     for error in queried.failed.values():
         raise error
     return queried.offsets
 
 
 def resolve_offsets(cluster: ClusterMetadata, spec: OffsetSpec, begins: Offsets, ends: Offsets) -> Offsets:
-    """Returns the requested offset of each queue, given the min and max offsets."""
+    """Return the requested offset of each queue, given the min and max offsets."""
     if spec.word is not None:
         return dict(begins if spec.word == EARLIEST else ends)
     if spec.offsets is not None:

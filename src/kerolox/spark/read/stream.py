@@ -65,7 +65,7 @@ class StreamReader(DataSourceStreamReader):
         return self._task.batches(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Does nothing: Spark calls it one batch late, and never for the last batch."""
+        """Do nothing: Spark calls it one batch late, and never for the last batch."""
 
     def stop(self) -> None:
         release_sessions()
@@ -151,7 +151,7 @@ class PlainStreamReader(StreamReader):
         return super().partitions(start, end)
 
     def _carry_over(self, known: StreamPosition, last: StreamPosition) -> None:
-        """Ensures that the next batch contains all queues that were read so far.
+        """Ensure that the next batch contains all queues that were read so far.
 
         DataLost if there may be no next batch: a query with trigger availableNow plans only one, and the next run
         would treat the missing queues as new.
@@ -181,14 +181,14 @@ class PlainStreamReader(StreamReader):
         self._last = replace(self._last, retired=retired | self._last.retired, retired_at=times | self._last.retired_at)
 
     def _not_reached(self, offsets: Offsets) -> Offsets:
-        """Returns the offsets that the last planned batch does not reach."""
+        """Return the offsets that the last planned batch does not reach."""
         assert self._last is not None
         reached = self._last.offsets
         return {queue: offset for queue, offset in offsets.items() if reached.get(queue, -1) < offset}
 
 
 def reader(task: ReadTask) -> StreamReader:
-    """Returns the reader for the installed Spark; OptionError if that does not support an option."""
+    """Return the reader for the installed Spark; OptionError if that does not support an option."""
     if spark_version() >= (4, 2):
         return LimitedStreamReader(task)
     options = task.options
@@ -201,7 +201,7 @@ def reader(task: ReadTask) -> StreamReader:
 
 
 def _close_on_sigterm() -> None:
-    """Closes connections on SIGTERM: Spark ends this process with it, without calling `stop`."""
+    """Close connections on SIGTERM: Spark ends this process with it, without calling `stop`."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _handle_sigterm)
 

@@ -36,7 +36,7 @@ class ReadTask:
     only: RecordFilter = field(default_factory=RecordFilter)
 
     def batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the messages of a partition. Closing the iterator early closes the connections.
+        """Yield the messages of a partition. Closing the iterator early closes the connections.
 
         DataLost if there are fewer messages than offsets, unless failOnDataLoss is false.
         """
@@ -83,12 +83,12 @@ def check_complete(
 
 
 def read_task(options: ReadOptions, schema: StructType) -> ReadTask:
-    """Returns the task for a schema; ConfigurationError if the schema has unknown columns."""
+    """Return the task for a schema; ConfigurationError if the schema has unknown columns."""
     return ReadTask(options, ValueColumns(parse_value_format(options.values), schema), record_filter_of(options))
 
 
 def record_filter_of(options: ReadOptions) -> RecordFilter:
-    """Returns the filter that the task applies again, since brokers compare only the hashes of tags."""
+    """Return the filter that the task applies again, since brokers compare only the hashes of tags."""
     if options.tags is None:
         return RecordFilter()
     tags = frozenset(tag.strip() for tag in options.tags.split("||"))

@@ -20,7 +20,7 @@ LookUp = Callable[[int], Awaitable[StoredMessage | None]]
 
 
 async def find_first_offset(millis: int, guess: int, begin: int, end: int, look_up: LookUp) -> int:
-    """Returns the first offset from `begin` on that was stored at `millis` or later; `end` if there is none.
+    """Return the first offset from `begin` on that was stored at `millis` or later; `end` if there is none.
 
     It takes two lookups if the guess is right, else about 2 * log2(distance). If the broker's clock was set back in
     between, several offsets qualify and any of them may be returned.

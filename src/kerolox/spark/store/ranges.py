@@ -90,7 +90,7 @@ class StoreFiles:
         self._files.close()
 
     def queues(self) -> list[Segments]:
-        """Returns the fullest consume queues, judged by the names of their files."""
+        """Return the fullest consume queues, judged by the names of their files."""
         if self.root is None:
             return []
         found: list[tuple[int, Path]] = []
@@ -113,7 +113,7 @@ class StoreFiles:
         return segments if segments.segment_size and segments.segment_size % ENTRY_SIZE == 0 else None
 
     def durable_millis(self) -> int | None:
-        """Returns the store time up to which records are durable; None if no broker is writing, so that all are."""
+        """Return the store time up to which records are durable; None if no broker is writing, so that all are."""
         if self.root is None or self.disk.read(self.root / "abort") is None:
             return None
         checkpoint = Checkpoint(self.disk, self.root / "checkpoint")
@@ -129,7 +129,7 @@ def plan_ranges(
     parallelism: int = 1,
     reads_unflushed: bool = False,
 ) -> list[LogRange]:
-    """Returns the ranges to read for a period, in log order; all of them below the durable end.
+    """Return the ranges to read for a period, in log order; all of them below the durable end.
 
     Records that a running broker appends later are not included, so a range always contains the same records.
     By default the size is chosen so that there are about `parallelism` ranges.
@@ -157,7 +157,7 @@ def plan_ranges(
 
 
 def range_size(log_size: int, parallelism: int, *, has_period: bool = False) -> int:
-    """Returns the default range size for a log."""
+    """Return the default range size for a log."""
     size_max = _RANGE_SIZE_MAX_WITH_PERIOD if has_period else _RANGE_SIZE_MAX
     return max(_RANGE_SIZE_MIN, min(-(-log_size // parallelism), size_max))
 
@@ -194,7 +194,7 @@ class _RangeStarts:
         return found
 
     def _record_by_queues(self, target: int, limit: int) -> int | None:
-        """Returns the start of a record between `target` and `limit`, found by binary search in the consume queues."""
+        """Return the start of a record between `target` and `limit`, found by binary search in the consume queues."""
         for queue in self._queues:
             offset = _entry_from(queue, target)
             if offset is not None and offset < limit and record_size_at(self._log, offset) is not None:
@@ -203,7 +203,7 @@ class _RangeStarts:
 
 
 def walk_to(log: Segments, start: int, target: int) -> int | None:
-    """Follows records from `start` to the first one at or after `target`; None if the chain breaks before it."""
+    """Follow records from `start` to the first one at or after `target`; None if the chain breaks before it."""
     offset = start
     while offset < target:
         _, offsets, end = _records_from(log, offset)
@@ -224,7 +224,7 @@ class _Run(NamedTuple):
 
 
 def _records_from(log: Segments, offset: int) -> _Run:
-    """Returns up to a chunk of records from `offset` on, within its file; none if there is no record at `offset`."""
+    """Return up to a chunk of records from `offset` on, within its file; none if there is no record at `offset`."""
     view = log.view(offset)
     base = offset if view is None else log.start_of(offset)
     data = log.read(offset, _CHUNK_SIZE) if view is None else view
@@ -243,14 +243,14 @@ def _records_from(log: Segments, offset: int) -> _Run:
 
 
 def _run_of_one(log: Segments, offset: int) -> _Run:
-    """Returns the record at `offset` if its head is valid, even if it is longer than a chunk."""
+    """Return the record at `offset` if its head is valid, even if it is longer than a chunk."""
     size = record_size_at(log, offset)
     offsets = [] if size is None else [offset]
     return _Run(np.array([_store_millis(log, found) for found in offsets]), np.array(offsets), offset + (size or 0))
 
 
 def record_size_at(log: Segments, offset: int) -> int | None:
-    """Returns the size of the record at `offset`, or None if there is no record with this physical offset."""
+    """Return the size of the record at `offset`, or None if there is no record with this physical offset."""
     return _record_size(log.read(offset, _TIMED_HEAD_SIZE), 0, offset)
 
 
@@ -262,13 +262,13 @@ def _record_size(data: bytes | memoryview, at: int, offset: int) -> int | None:
 
 
 def _entry_from(queue: Segments, target: int) -> int | None:
-    """Returns the first physical offset in a consume queue that is at least `target`."""
+    """Return the first physical offset in a consume queue that is at least `target`."""
     number = _first_entry_where(queue, lambda offset: offset >= target)
     return _entry_at(queue, number) if number < queue.end_offset // ENTRY_SIZE else None
 
 
 def _first_entry_where(queue: Segments, holds: Callable[[int], bool]) -> int:
-    """Returns the index of the first entry whose physical offset satisfies a monotonic condition; the end if none."""
+    """Return the index of the first entry whose physical offset satisfies a monotonic condition; the end if none."""
     low, high = queue.first_offset // ENTRY_SIZE, queue.end_offset // ENTRY_SIZE
     while low < high:
         middle = (low + high) // 2
@@ -281,7 +281,7 @@ def _first_entry_where(queue: Segments, holds: Callable[[int], bool]) -> int:
 
 
 def _entry_at(queue: Segments, number: int) -> int | None:
-    """Returns the physical offset of an entry; None if it was never written."""
+    """Return the physical offset of an entry; None if it was never written."""
     offset, size, _ = ENTRY.unpack(queue.read(number * ENTRY_SIZE, ENTRY_SIZE))
     return int(offset) if size > 0 else None
 
@@ -299,7 +299,7 @@ def _millis_in(data: bytes | memoryview, at: int) -> int:
 
 
 def _end(log: Segments, queues: list[Segments], starts: list[int], durable_millis: int | None) -> int:
-    """Returns the end of the last record, or of the last one stored by `durable_millis`."""
+    """Return the end of the last record, or of the last one stored by `durable_millis`."""
 
     def is_later(offset: int) -> bool:
         return durable_millis is not None and (_store_millis(log, offset) or 0) > durable_millis

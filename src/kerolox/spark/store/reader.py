@@ -39,7 +39,7 @@ _UNPACKED_SIZE_MAX: Final = 4096
 def read_blocks(
     log: Segments, log_range: LogRange, origin: Origin, *, verify_crc: bool = True, chunk_size: int = _CHUNK_SIZE
 ) -> Iterator[Block | Damage]:
-    """Yields the records of a range in blocks, and the damaged ranges.
+    """Yield the records of a range in blocks, and the damaged ranges.
 
     A record is valid if its physical offset is correct, its parts add up to its size and, with `verify_crc`, its body
     has the stored checksum. A block is only valid until the next one is requested: all are read into the same buffer,
@@ -79,7 +79,7 @@ def _block(data: Records, starts: Longs, ends: Longs, origin: Origin, known: Rec
 
 
 def _valid_records(data: Records, at: int, base: int, *, verify_crc: bool) -> RecordHeads | None:
-    """Returns the valid records from `at` on, with the same host layout; None if there is none.
+    """Return the valid records from `at` on, with the same host layout; None if there is none.
 
     `base` is the physical offset of the start of `data`.
     """
@@ -109,7 +109,7 @@ def _first(mask: Mask, default: int) -> int:
 
 
 def _are_torn(data: Records, records: RecordHeads, base: int) -> Mask:
-    """Returns which records have zeros in topic or properties (torn writes): the checksum covers only the body."""
+    """Return which records have zeros in topic or properties (torn writes): the checksum covers only the body."""
     octets = np.frombuffer(data, np.uint8)
     starts, ends = records.properties_starts, records.ends
     mask: Mask = (octets[ends - 1] == 0) & (ends > starts)
@@ -128,7 +128,7 @@ def _first_wrong_crc(data: Records, records: RecordHeads, count: int) -> int:
 
 
 def _checksums(data: Records, records: RecordHeads, count: int) -> Iterator[int]:
-    """Returns the checksums of the first bodies; if all records have equal sizes, without a slice for each."""
+    """Return the checksums of the first bodies; if all records have equal sizes, without a slice for each."""
     view, crc32 = memoryview(data), zlib_ng.crc32
     starts, ends, body_starts, body_ends = (
         column[:count] for column in (records.starts, records.ends, records.body_starts, records.body_ends)

@@ -60,7 +60,7 @@ class StoreOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "StoreOptions":
-        """Parses Spark's options; OptionError names the invalid one and the remedy."""
+        """Parse Spark's options; OptionError names the invalid one and the remedy."""
         parser = OptionParser(options)
         path = parser.text("path")
         if path is None:
@@ -196,7 +196,7 @@ def _read_range(
 
 
 def _merge_small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Merges small batches."""
+    """Merge small batches."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

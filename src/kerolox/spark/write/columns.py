@@ -68,7 +68,7 @@ class WriteColumns:
 
     @classmethod
     def of(cls, schema: StructType, topic: str | None) -> "WriteColumns":
-        """Checks a schema; OptionError names a column that is missing or cannot be written."""
+        """Check a schema; OptionError names a column that is missing or cannot be written."""
         for field in schema.fields:
             types = _COLUMN_TYPES.get(field.name)
             if types is None:
@@ -122,7 +122,7 @@ class RowEncoder:
         return hashlib.sha256(f"{self._scope}\0{self._generation}\0".encode())
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[EncodedRow]:
-        """Yields a message for each row; RowError names the first invalid row."""
+        """Yield a message for each row; RowError names the first invalid row."""
         count = batch.num_rows
         nulls = [None] * count
         found = {

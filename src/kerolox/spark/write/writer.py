@@ -162,14 +162,14 @@ class PartitionSender:
         )
 
     def finish(self) -> None:
-        """Returns when brokers have stored all messages."""
+        """Return when brokers have stored all messages."""
         for batch in self._pending.values():
             self._send(batch)
         while self._in_flight:
             self._in_flight.popleft().result()
 
     def close(self) -> None:
-        """Cancels the sends in flight."""
+        """Cancel the sends in flight."""
         for future in self._in_flight:
             future.cancel()
         with contextlib.suppress(KeroloxError):
@@ -181,7 +181,7 @@ class PartitionSender:
         return batch
 
     def _queue_index(self, topic: str, key: str) -> int:
-        """Returns the index of the queue that every producer selects for this sharding key."""
+        """Return the index of the queue that every producer selects for this sharding key."""
         count = self._queue_counts.get(topic)
         if count is None:
             count = self._queue_counts[topic] = self._thread.wait(self._queue_count(topic))
@@ -232,7 +232,7 @@ class PartitionSender:
             log.warning("a batch for topic %s is stored with status %s", out.topic, result.status.value)
 
     async def _retry(self, topic: str, attempt: Callable[[], Awaitable[R]]) -> R:
-        """Returns the result of `attempt`, which is repeated after temporary failures."""
+        """Return the result of `attempt`, which is repeated after temporary failures."""
         loop = asyncio.get_running_loop()
         start = loop.time()
         for pause in _pauses():
@@ -248,7 +248,7 @@ class PartitionSender:
         raise AssertionError("_pauses is infinite")
 
     def _retry_seconds(self, topic: str, cause: BaseException) -> float:
-        """Returns how long such a failure is retried."""
+        """Return how long such a failure is retried."""
         if isinstance(cause, TopicNotFound) and (self._name_servers, topic) not in _written_topics:
             return min(self._send_options.retry_seconds, _UNKNOWN_TOPIC_SECONDS_MAX)
         if isinstance(cause, AnswerError):

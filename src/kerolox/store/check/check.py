@@ -20,7 +20,7 @@ from kerolox.store.timer.wheel import SLOTS
 def check(
     config: StoreConfig, progress: Progress | None = None, *, disk: Disk | None = None, wheel_slots: int = SLOTS
 ) -> Report:
-    """Reads all files once and reports where they do not agree.
+    """Read all files once and report where they do not agree.
 
     StoreDamaged if the files of the log are not contiguous. The store may be in use: data that is not written behind
     the log yet, or that is written or deleted during the check, is not reported as a complaint.
@@ -105,7 +105,7 @@ class LogCheck:
         self._end(scan)
 
     def _resume(self, scan: Scan) -> int | None:
-        """Reports damage; or returns where to resume, if the record was just being written."""
+        """Report damage; or returns where to resume, if the record was just being written."""
         damage = scan.damages.pop()
         if not self._report.is_clean and isinstance(Scan(self._segments).record_at(damage.offset), RecordSummary):
             return damage.offset
@@ -113,7 +113,7 @@ class LogCheck:
         return None
 
     def _after_deletion(self, offset: int) -> int:
-        """Returns where to resume after the oldest files were deleted; FileNotFoundError if it was not that."""
+        """Return where to resume after the oldest files were deleted; FileNotFoundError if it was not that."""
         self._segments.load()
         first = self._segments.first_offset
         if first <= offset:

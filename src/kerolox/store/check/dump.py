@@ -39,7 +39,7 @@ class DumpFilter:
 
 
 def dump(config: StoreConfig, selected: DumpFilter | None = None, *, disk: Disk | None = None) -> Iterator[Message]:
-    """Yields messages in log order. For a single queue its entries are used, otherwise the log is scanned.
+    """Yield messages in log order. For a single queue its entries are used, otherwise the log is scanned.
 
     Damaged records are skipped.
     """
@@ -68,7 +68,7 @@ def _of_log(segments: Segments, selected: DumpFilter) -> Iterator[RecordSummary]
 def _of_queue(
     config: StoreConfig, files: OpenFiles, segments: Segments, selected: DumpFilter
 ) -> Iterator[RecordSummary] | None:
-    """Returns the records of a queue by its entries; None if no queue is selected, or it has no entries."""
+    """Return the records of a queue by its entries; None if no queue is selected, or it has no entries."""
     if selected.topic is None or selected.queue_id is None or "/" in selected.topic:
         return None
     directory = config.store_path_root_dir / "consumequeue" / selected.topic / str(selected.queue_id)

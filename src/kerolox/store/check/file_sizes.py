@@ -18,7 +18,7 @@ _FILES_LOOKED_AT_MAX = 20
 
 
 def detect_settings(root: Path, disk: Disk | None = None) -> StoreConfig:
-    """Returns settings for reading the store at `root`; defaults where no file tells otherwise."""
+    """Return settings for reading the store at `root`; defaults where no file tells otherwise."""
     read_only = ReadOnlyDisk(disk)
     config = StoreConfig(store_path_root_dir=root)
     log_size = _most_common_size(read_only, _files(read_only, config.commit_log_directory, depth=0))
@@ -39,7 +39,7 @@ def detect_settings(root: Path, disk: Disk | None = None) -> StoreConfig:
 
 
 def _files(disk: Disk, directory: Path, depth: int) -> list[Path]:
-    """Returns some files with numeric names, `depth` directories down."""
+    """Return some files with numeric names, `depth` directories down."""
     names = disk.names(directory)
     if depth == 0:
         return [directory / name for name in names if name.isdigit()]
@@ -65,7 +65,7 @@ def _size(disk: Disk, path: Path) -> int:
 
 
 def _shape(disk: Disk, path: Path) -> IndexShape | None:
-    """Returns the slots and entries of an index file; None if it has no entries to tell from."""
+    """Return the slots and entries of an index file; None if it has no entries to tell from."""
     file = disk.open(path)
     try:
         size, data = file.size(), file.read(0, HEADER.size)
@@ -83,7 +83,7 @@ def _shape(disk: Disk, path: Path) -> IndexShape | None:
 
 
 def _search_shape(file: File, size: int, header: IndexHeader) -> IndexShape | None:
-    """Searches for the last entry, whose offset is in the header; its position depends on the number of slots."""
+    """Search for the last entry, whose offset is in the header; its position depends on the number of slots."""
     wanted = _LONG.pack(header.end_physical_offset)
     last = header.next_entry - 1
     for start in range(HEADER.size, size, _CHUNK_SIZE):

@@ -53,7 +53,7 @@ class IndexCheck:
         self.end_timestamp = 0
 
     def load(self) -> int:
-        """Loads the headers before the log is read; returns the number of bytes to check."""
+        """Load the headers before the log is read; return the number of bytes to check."""
         for name in self._disk.names(self._directory):
             if len(name) == _NAME_DIGITS and name.isdigit():
                 self._load(self._directory / name)
@@ -130,7 +130,7 @@ class IndexCheck:
         self._missing += 1
 
     def end(self) -> None:
-        """Checks the remaining entries and reports missing ones."""
+        """Check the remaining entries and report missing ones."""
         while self._group is not None:
             self._report_stray(self._group)
             self._group = next(self._groups, None)
@@ -174,7 +174,7 @@ class IndexCheck:
                 file.close()
 
     def _groups_of(self, file: File, header: IndexHeader) -> Iterator[_Group]:
-        """Yields the entries grouped by record, while computing the expected slots."""
+        """Yield the entries grouped by record, while computing the expected slots."""
         name = file.path.name
         slots = array("i", bytes(self._shape.slots * SLOT.size))
         group = _Group(file.path, header.begin_physical_offset)
@@ -228,7 +228,7 @@ class IndexCheck:
             )
 
     def _compare_slots(self, file: File, header: IndexHeader, slots: "array[int]") -> None:
-        """Compares the expected slots with the file; those of an open file may be newer than the header."""
+        """Compare the expected slots with the file; those of an open file may be newer than the header."""
         used = wrong = 0
         for first in range(0, len(slots), _READ_SLOTS):
             expected = slots[first : first + _READ_SLOTS]
@@ -251,7 +251,7 @@ class IndexCheck:
 
 
 def _tag_hash(record: RecordSummary) -> int | None:
-    """Returns the hash under which 5.5 also indexes the tag of a record; other versions do not."""
+    """Return the hash under which 5.5 also indexes the tag of a record; other versions do not."""
     tag = find(record.properties, TAGS_MARK)
     return key_hash(record.topic, b"T#" + tag) if tag else None
 

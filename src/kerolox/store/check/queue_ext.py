@@ -25,7 +25,7 @@ class QueueExtCheck:
         self._recent: OrderedDict[tuple[str, int], QueueExt] = OrderedDict()
 
     def load(self, queues: set[tuple[str, int]]) -> None:
-        """Loads the files of these queues, and notes directories that belong to none of them."""
+        """Load the files of these queues, and note directories that belong to none of them."""
         disk = self._files.disk
         strays = 0
         for topic in disk.names(self._directory):
@@ -48,7 +48,7 @@ class QueueExtCheck:
         return units
 
     def compare(self, where: str, address: int, record: RecordSummary, tags_code: int | None) -> None:
-        """Reports what is wrong with the unit at an address. `tags_code` is None if it cannot be compared."""
+        """Report what is wrong with the unit at an address. `tags_code` is None if it cannot be compared."""
         key = record.topic, record.queue_id
         units = self._units.get(key)
         try:

@@ -65,7 +65,7 @@ class _Cursor:
         return Entry._make(ENTRY.unpack_from(self._buffer, at))
 
     def pass_over(self, end: int) -> Iterator[tuple[int, Entry]]:
-        """Yields the entries before `end` that no record has matched."""
+        """Yield the entries before `end` that no record has matched."""
         for number in range(self.position, end):
             entry = self.entry(number)
             if entry is not None and not entry.is_filler:
@@ -91,7 +91,7 @@ class QueueCheck:
         self._batches: dict[str, int] = {}
 
     def load(self) -> int:
-        """Loads the queues before the log is read; returns the bytes of their entries."""
+        """Load the queues before the log is read; return the bytes of their entries."""
         disk = self._files.disk
         directory = self._root / "consumequeue"
         try:
@@ -127,7 +127,7 @@ class QueueCheck:
         self._meter = meter
 
     def max_offsets(self) -> dict[tuple[str, int], int]:
-        """Returns the end of each queue."""
+        """Return the end of each queue."""
         return {key: cursor.end for key, cursor in self._cursors.items()}
 
     def check_record(self, record: RecordSummary) -> None:
@@ -184,7 +184,7 @@ class QueueCheck:
         cursor.lost, cursor.beyond = _Missing(), _Missing()
 
     def end(self, topics: Collection[str] | None) -> None:
-        """Checks the remaining entries and reports missing ones. `topics` are those that still exist."""
+        """Check the remaining entries and report missing ones. `topics` are those that still exist."""
         for topic, count in sorted(self._batches.items()):
             self._report.notes.append(
                 f"topic {topic}: {count} records are inner batches (queue.type=BatchCQ), not supported here; "

@@ -11,7 +11,7 @@ from kerolox.store.tables import TOPICS, JsonTable
 
 
 def repair_queue_types(root: Path, disk: Disk | None = None) -> list[str]:
-    """Removes `queue.type=BatchCQ` from topics that have no such queue; returns their names.
+    """Remove `queue.type=BatchCQ` from topics that have no such queue; returns their names.
 
     Everything else in topics.json stays unchanged. StoreLocked if a broker has the store open, since it would write the
     table again. StoreDamaged if topics.json cannot be read.

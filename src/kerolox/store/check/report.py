@@ -46,7 +46,7 @@ class Report(msgspec.Struct):
             self.complaints_left_out += 1
 
     def complain_if_clean(self, finding: str) -> None:
-        """Adds a complaint if the store was stopped cleanly, else a note: an open store may still write it."""
+        """Add a complaint if the store was stopped cleanly, else a note: an open store may still write it."""
         if self.is_clean:
             self.complain(finding)
         else:

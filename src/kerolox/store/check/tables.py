@@ -22,7 +22,7 @@ _TABLES = (
 
 
 def topic_attributes(content: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the attributes of each topic in topics.json; malformed entries are skipped."""
+    """Yield the attributes of each topic in topics.json; malformed entries are skipped."""
     table = content.get("topicConfigTable")
     for topic, config in table.items() if isinstance(table, dict) else ():
         attributes = config.get("attributes") if isinstance(config, dict) else None
@@ -47,7 +47,7 @@ class CheckpointCheck:
             self._checkpoint.load()
 
     def compare(self, index_end_timestamp: int) -> None:
-        """Compares the checkpoint with log and index."""
+        """Compare the checkpoint with log and index."""
         report, checkpoint = self._report, self._checkpoint
         if self._size is None:
             report.notes.append("checkpoint: missing")
@@ -106,7 +106,7 @@ class TableCheck:
         return set(table) if isinstance(table, dict) else None
 
     def check_queue_types(self, root: Path) -> None:
-        """Compares the `queue.type` of topics with their queues."""
+        """Compare the `queue.type` of topics with their queues."""
         simple, report = set(self._disk.names(root / "consumequeue")), self._report
         for topic in mistyped(self._disk, root, topic_attributes(self._contents.get(tables.TOPICS, {}))):
             if topic in simple:
@@ -123,7 +123,7 @@ class TableCheck:
             )
 
     def compare_offsets(self, max_offsets: Mapping[tuple[str, int], int]) -> None:
-        """Notes consumer offsets beyond the end of their queue, as after messages or a topic were lost."""
+        """Note consumer offsets beyond the end of their queue, as after messages or a topic were lost."""
         table = self._contents.get(tables.CONSUMER_OFFSET, {}).get("offsetTable")
         for key, offsets in table.items() if isinstance(table, dict) else ():
             topic, _, group = key.partition("@")

@@ -50,7 +50,7 @@ class TimerCheck:
         self._faults: dict[str, _Fault] = {}
 
     def load(self) -> int:
-        """Loads the files before the log is read; returns the number of bytes to check."""
+        """Load the files before the log is read; return the number of bytes to check."""
         content = self._disk.read(self._checkpoint_path)
         if content is not None and len(content) != FILE_SIZE:
             self._fault("checkpoint", f"the checkpoint has {len(content)} bytes, expected {FILE_SIZE}")
@@ -83,7 +83,7 @@ class TimerCheck:
         return 0
 
     def compare(self, segments: Segments, max_offsets: Mapping[tuple[str, int], int], meter: Meter) -> None:
-        """Checks units and slots, after the commit log was read."""
+        """Check units and slots, after the commit log was read."""
         try:
             end = self._compare_units(segments, meter) if self._has_log else 0
             self._compare_checkpoint(end, max_offsets.get((TIMER_TOPIC, 0), 0))
@@ -103,7 +103,7 @@ class TimerCheck:
             self._wheel = None
 
     def _compare_units(self, segments: Segments, meter: Meter) -> int:
-        """Checks all units and returns their end."""
+        """Check all units and return their end."""
         end = seen = self._log.first
         for position, unit in self._log.units(self._log.first):
             self._report.timer_units += 1
@@ -144,7 +144,7 @@ class TimerCheck:
             self._fault("checkpoint", f"the checkpoint has impossible values: {fields}")
 
     def _compare_slots(self, end: int, meter: Meter) -> None:
-        """Follows the chain of each pending slot."""
+        """Follow the chain of each pending slot."""
         precision = max(1, self._checkpoint.wheel_precision)
         first_moment = max(1, self._checkpoint.read_time // precision)
         size = 0 if self._wheel is None else self._wheel.size()

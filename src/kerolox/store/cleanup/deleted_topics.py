@@ -35,18 +35,18 @@ class DeletedTopics:
         self.is_saved = False
 
     def prune(self, first_offset: int) -> None:
-        """Removes the topics of which the log, which now begins at `first_offset`, has no records any more."""
+        """Remove the topics of which the log, which now begins at `first_offset`, has no records any more."""
         gone = [topic for topic, offset in self.offsets.items() if offset <= first_offset]
         for topic in gone:
             del self.offsets[topic]
         self.is_saved = self.is_saved and not gone
 
     def content(self) -> bytes:
-        """Returns the content of the file, to be saved in a thread."""
+        """Return the content of the file, to be saved in a thread."""
         return self._table.encode(self.offsets)
 
     def save(self, content: bytes) -> None:
-        """Replaces the file. May block; calls must not overlap. On OSError the file has its old content."""
+        """Replace the file. May block; calls must not overlap. On OSError the file has its old content."""
         self._table.save(content)
         # JsonTable skips unchanged content; an earlier write may have failed to sync it.
         self._disk.sync(self._path.parent)

@@ -63,7 +63,7 @@ class Retention(Service):
         self._trimmed_offset = 0
 
     def load(self) -> None:
-        """Loads the time at which the store was last in use; StoreDamaged if it cannot be read."""
+        """Load the time at which the store was last in use; StoreDamaged if it cannot be read."""
         newest = [self._disk.modified_millis(path) for _, path in self._log.files()[-2:]]
         self.trusted_time.load(max(newest, default=0))
 
@@ -92,7 +92,7 @@ class Retention(Service):
                 log.error("old files could not be deleted, retrying: %s", error)
 
     def request_deletion(self) -> None:
-        """Lets the next rounds delete expired files, whatever the hour."""
+        """Let the next rounds delete expired files, whatever the hour."""
         self._rounds_requested = _REQUESTED_ROUNDS
 
     def note_failure(self, error: Exception | None) -> None:
@@ -101,7 +101,7 @@ class Retention(Service):
             self._is_out_of_room = True
 
     async def check_disk(self) -> float:
-        """Returns the disk usage, and refuses messages or accepts them again."""
+        """Return the disk usage, and refuse messages or accept them again."""
         self.used_ratio = used = await in_thread(self._measure)
         warning = self._warning_ratio
         if used <= warning:
@@ -115,7 +115,7 @@ class Retention(Service):
         return used
 
     async def clean(self) -> int:
-        """Deletes what may be deleted now; returns the number of commit log files."""
+        """Delete what may be deleted now; return the number of commit log files."""
         config = self._config
         used = await self.check_disk()
         is_out_of_room, self._is_out_of_room = self._is_out_of_room, False
@@ -178,7 +178,7 @@ class Retention(Service):
         return count
 
     def _modified_millis(self, end_offset: int, path: Path) -> int:
-        """Returns the modification time of a file of the log.
+        """Return the modification time of a file of the log.
 
         A time in the future was set while the clock was ahead. The file counts as no newer than the files that follow
         it; otherwise it and all following files would be kept until that time.
@@ -196,7 +196,7 @@ class Retention(Service):
         return is_out_of_room or await in_thread(self._measure) > self._forcible_ratio
 
     async def _safe_offset(self) -> int:
-        """Returns up to where the log may be deleted; a queue entry that is not durable yet still needs its record."""
+        """Return up to where the log may be deleted; a queue entry that is not durable yet still needs its record."""
         try:
             await self._flush_behind.flush()
         except (OSError, StoreError) as error:
@@ -204,7 +204,7 @@ class Retention(Service):
         return self._flush_behind.safe_offset
 
     async def _trim(self) -> None:
-        """Deletes queue and index files that point to deleted records only."""
+        """Delete queue and index files that point to deleted records only."""
         offset = self._log.first_offset
         await trim(self._flush_behind.queues, self._flush_behind.index, self._flush_behind.lock, self._clock, offset)
         self._deleted_topics.prune(offset)

@@ -60,14 +60,14 @@ class TopicCleanup:
         self._clear_stray = clear_stray
 
     def load(self) -> None:
-        """Completes deletions that a stop interrupted. May block."""
+        """Complete deletions that a stop interrupted. May block."""
         for (topic, queue_id), queue in list(self._queues.items()):
             # A queue that was recreated has entries of later records.
             if queue.max_physical_offset <= self._deleted_topics.offsets.get(topic, -1):
                 self._sweep([self._queues.detach(topic, queue_id, self._deleted_topics.offsets[topic])])
 
     async def delete(self, topics: Collection[str]) -> int:
-        """Deletes all queues of these topics; returns how many topics had any. Their offsets restart at 0.
+        """Delete all queues of these topics; return how many topics had any. Their offsets restart at 0.
 
         OSError if a power cut might bring them back; the call may be repeated.
         """
@@ -79,13 +79,13 @@ class TopicCleanup:
         return count
 
     async def clean_unused(self, known: Collection[str]) -> int:
-        """Deletes the topics that are neither in `known` nor system topics; returns how many."""
+        """Delete the topics that are neither in `known` nor system topics; return how many."""
         topics = {topic for topic, _ in self._queue_offsets} | {topic for (topic, _), _ in self._queues.items()}
         unused = [topic for topic in topics - set(known) if not _is_kept(topic)]
         return await self.delete(unused)
 
     async def clean_expired(self) -> int:
-        """Deletes the queues whose messages are all gone from the log; returns how many.
+        """Delete the queues whose messages are all gone from the log; return how many.
 
         Their offsets restart at 0, although the topic still exists.
         """

@@ -16,7 +16,7 @@ _SLICE_SECONDS = 0.005
 
 
 async def trim(queues: Queues, index: KeyIndex | None, lock: asyncio.Lock, clock: Clock, first_offset: int) -> None:
-    """Deletes files that point only to records before `first_offset`, and moves the first offset of each queue.
+    """Delete files that point only to records before `first_offset`, and move the first offset of each queue.
 
     There may be very many queues: they are processed in slices, each with `lock` held, and other tasks run in between.
     OSError if something could not be deleted; everything else is.
@@ -36,7 +36,7 @@ async def trim(queues: Queues, index: KeyIndex | None, lock: asyncio.Lock, clock
 
 
 async def _trim_some(queues: deque[ConsumeQueue], clock: Clock, first_offset: int) -> list[OSError]:
-    """Trims queues until the slice is over; returns the failures."""
+    """Trim queues until the slice is over; return the failures."""
     failures: list[OSError] = []
     removals: list[tuple[ConsumeQueue, list[Removal]]] = []
     end = clock.monotonic() + _SLICE_SECONDS
@@ -63,7 +63,7 @@ async def _trim_some(queues: deque[ConsumeQueue], clock: Clock, first_offset: in
 
 
 def _remove(removals: list[list[Removal]]) -> list[OSError]:
-    """Removes files of several queues and returns the failures; a queue's later files stay if an earlier one does."""
+    """Remove files of several queues and return the failures; a queue's later files stay if an earlier one does."""
     failures: list[OSError] = []
     for of_queue in removals:
         try:

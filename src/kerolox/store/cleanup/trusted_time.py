@@ -46,7 +46,7 @@ class TrustedTime:
         self._is_distrusted = False
 
     def load(self, newest_millis: int) -> None:
-        """Starts at the saved time, or else at `newest_millis`, when the log was last written (0 if never).
+        """Start at the saved time, or else at `newest_millis`, when the log was last written (0 if never).
 
         StoreDamaged if the file cannot be read.
         """
@@ -58,7 +58,7 @@ class TrustedTime:
             self._trusted = min(self._trusted, known - round(self._clock.monotonic() * 1000))
 
     def millis(self) -> int:
-        """Returns the trusted time; logs a warning when it begins to differ from the clock."""
+        """Return the trusted time; logs a warning when it begins to differ from the clock."""
         now, shown, monotonic = self._clock.millis(), self._difference, self._clock.monotonic()
         if abs(shown - self._shown) > _STEADY_MILLIS:
             self._shown, self._shown_since = shown, monotonic
@@ -79,11 +79,11 @@ class TrustedTime:
         return now - ahead if is_distrusted else now
 
     def content(self) -> bytes:
-        """Returns the content of the file, to be saved in a thread."""
+        """Return the content of the file, to be saved in a thread."""
         return self._table.encode(_SavedTime(self.millis()))
 
     def save(self, content: bytes) -> None:
-        """Replaces the file. May block. On OSError the file has its old content."""
+        """Replace the file. May block. On OSError the file has its old content."""
         self._table.save(content)
 
     @property

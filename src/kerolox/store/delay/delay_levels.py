@@ -34,7 +34,7 @@ _UNKNOWN_LEVEL_MILLIS = 1000
 
 
 def parse_levels(text: str) -> dict[int, int]:
-    """Returns the delay of each level in milliseconds, from text such as `1s 5s 1m`; levels count from 1."""
+    """Return the delay of each level in milliseconds, from text such as `1s 5s 1m`; levels count from 1."""
     levels: dict[int, int] = {}
     for level, word in enumerate(text.split(), 1):
         if word[-1:] not in _UNITS or not word[:-1].isdigit():
@@ -44,12 +44,12 @@ def parse_levels(text: str) -> dict[int, int]:
 
 
 def due_timestamp(levels: Mapping[int, int], level: int, store_timestamp: int) -> int:
-    """Returns the delivery time of a message of this level; its queue entry has it in place of a tags code."""
+    """Return the delivery time of a message of this level; its queue entry has it in place of a tags code."""
     return store_timestamp + levels.get(level, _UNKNOWN_LEVEL_MILLIS)
 
 
 def java_int(text: bytes) -> int | None:
-    """Returns the number that Java's Integer.parseInt reads, or None where it refuses."""
+    """Return the number that Java's Integer.parseInt reads, or None where it refuses."""
     digits = text[1:] if text[:1] in (b"-", b"+") else text
     # Python refuses to parse thousands of digits, so leading zeros count, too.
     if not digits.isdigit() or len(digits) > 100:
@@ -59,11 +59,11 @@ def java_int(text: bytes) -> int | None:
 
 
 def diversion(levels: Mapping[int, int]) -> Callable[[Message], Message]:
-    """Returns a diversion that moves messages with a delay level to the queue of that level."""
+    """Return a diversion that moves messages with a delay level to the queue of that level."""
     level_max = max(levels, default=0)
 
     def divert(message: Message) -> Message:
-        """Returns the message to store; MessageIllegal if its delay level is not a number."""
+        """Return the message to store; MessageIllegal if its delay level is not a number."""
         if DELAY_MARK not in message.properties:
             return message
         text = find(message.properties, DELAY_MARK)
@@ -92,7 +92,7 @@ def _divert_to_level(message: Message, level: int) -> Message:
 
 
 def restore_message(delayed: Message) -> Message:
-    """Returns a delayed message with the topic and queue that it was sent to.
+    """Return a delayed message with the topic and queue that it was sent to.
 
     The properties stay byte for byte, delay level and real topic included, as in Java; only the checksum of the old
     record is removed. MessageIllegal if the properties do not name a topic and queue.

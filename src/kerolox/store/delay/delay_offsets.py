@@ -33,7 +33,7 @@ class DelayOffsets:
         self._saving = asyncio.Lock()
 
     def load(self) -> None:
-        """Reads the file; StoreDamaged if neither it nor its backup can be read."""
+        """Read the file; StoreDamaged if neither it nor its backup can be read."""
         self._load_table(self._file.load() or DelayOffsetTable())
 
     def _load_table(self, table: DelayOffsetTable) -> None:
@@ -50,21 +50,21 @@ class DelayOffsets:
             self._is_changed = True
 
     def table(self) -> DelayOffsetTable:
-        """Returns a copy of the offsets, with a new version if they have changed."""
+        """Return a copy of the offsets, with a new version if they have changed."""
         if self._is_changed:
             self._version = DataVersion(self._version.counter + 1, self._version.state_version, self._clock.millis())
             self._is_changed = False
         return DelayOffsetTable(self._version, dict(sorted(self._offsets.items())))
 
     def encode(self) -> bytes:
-        """Returns the response body of GET_ALL_DELAY_OFFSET."""
+        """Return the response body of GET_ALL_DELAY_OFFSET."""
         return fastjson.encode(self.table())
 
     def replace(self, content: bytes) -> None:
-        """Replaces the offsets by the response of another broker; ProtocolError, and no change, if it is malformed."""
+        """Replace the offsets by the response of another broker; ProtocolError, and no change, if it is malformed."""
         self._load_table(fastjson.decode(content, DelayOffsetTable))
 
     async def persist(self) -> None:
-        """Writes the file if the offsets have changed; OSError if it cannot be written."""
+        """Write the file if the offsets have changed; OSError if it cannot be written."""
         async with self._saving:
             await in_thread(self._file.save, self._file.encode(self.table()))

@@ -50,11 +50,11 @@ class DueMessages:
         self._startup_timestamp = 0
 
     def check_deliveries_before(self, queue_offsets: Mapping[int, int], timestamp: int) -> None:
-        """Makes `find` check in the log whether messages before these offsets were delivered before the restart."""
+        """Make `find` check in the log whether messages before these offsets were delivered before the restart."""
         self._startup_offsets, self._startup_timestamp = queue_offsets, timestamp
 
     def find(self, level: int, offset: int, now: int) -> Due:
-        """Returns the due messages of a level from `offset` on; StoreError if they cannot be read."""
+        """Return the due messages of a level from `offset` on; StoreError if they cannot be read."""
         appends: list[Append] = []
         next_offsets: list[int] = []
         size = 0
@@ -73,7 +73,7 @@ class DueMessages:
         return Due(appends, next_offsets, offset, None)
 
     def _remaining_millis(self, level: int, entry: Entry, now: int) -> int:
-        """Returns the milliseconds until a message is due.
+        """Return the milliseconds until a message is due.
 
         If that is longer than the level's delay, the clock was set back, and the message is due now.
         """

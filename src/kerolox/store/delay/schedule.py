@@ -47,7 +47,7 @@ class ScheduledDelivery(Service):
         self.load()
 
     def load(self) -> None:
-        """Reads the progress of each level; StoreDamaged if it cannot be read."""
+        """Read the progress of each level; StoreDamaged if it cannot be read."""
         self.offsets.load()
         for level in self.levels:
             self._next[level] = self._corrected(level, self.offsets.get(level))
@@ -93,7 +93,7 @@ class ScheduledDelivery(Service):
             await asyncio.sleep(0)
 
     def deliver(self, level: int) -> float | None:
-        """Delivers due messages, at most one write, and returns the seconds until the next call.
+        """Deliver due messages, at most one write, and return the seconds until the next call.
 
         None: nothing to do before the next message arrives. StoreError if a due message was not stored; the next call
         tries again.
@@ -113,7 +113,7 @@ class ScheduledDelivery(Service):
         return due.seconds if due.end_offset == offset else 0.0
 
     async def _wait_durable(self, level: int) -> None:
-        """Waits until the deliveries are durable, with SYNC_FLUSH."""
+        """Wait until the deliveries are durable, with SYNC_FLUSH."""
         if self._store.config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:
             return
         end, timeout = self._end_offset, self._store.config.sync_flush_timeout / 1000
@@ -134,7 +134,7 @@ class ScheduledDelivery(Service):
             await self.persist()
 
     async def persist(self) -> None:
-        """Saves the progress of each level, after making the deliveries durable.
+        """Save the progress of each level, after making the deliveries durable.
 
         Otherwise a power cut could lose a delivery but keep the offset after it.
         """
@@ -151,13 +151,13 @@ class ScheduledDelivery(Service):
             log.error("delay offsets could not be saved, retrying: %s", error)
 
     def replace(self, content: bytes) -> None:
-        """Replaces the offsets by those of another broker (`offsets.encode()`); ProtocolError if they are malformed."""
+        """Replace the offsets by those of another broker (`offsets.encode()`); ProtocolError if they are malformed."""
         self.offsets.replace(content)
         for level in self.levels:
             self._next[level] = self.offsets.get(level)
 
     def _corrected(self, level: int, offset: int) -> int:
-        """Returns the nearest offset that the queue of a level has.
+        """Return the nearest offset that the queue of a level has.
 
         Earlier messages are gone. An offset beyond the end (the log lost its end, or was replaced) would skip messages.
         """

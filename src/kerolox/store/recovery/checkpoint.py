@@ -43,7 +43,7 @@ class Checkpoint:
         self.log_checksums = self._checksums_written = b""
 
     def load(self) -> None:
-        """Reads the file. Missing fields count as 0, which is always safe: recovery then reads more of the log."""
+        """Read the file. Missing fields count as 0, which is always safe: recovery then reads more of the log."""
         content = self._disk.read(self._path) or b""
         (
             self.log_timestamp,
@@ -66,7 +66,7 @@ class Checkpoint:
         return max(0, min(self.log_timestamp, self.queues_timestamp) - _MARGIN_MILLIS)
 
     def flush(self) -> None:
-        """Makes the fields durable. May run in a thread.
+        """Make the fields durable. May run in a thread.
 
         On OSError the file holds old or new values, and both are true, so that the caller may retry. SyncFailed if it
         is unknown what is durable.
@@ -91,7 +91,7 @@ class Checkpoint:
         sync_file(self._file)
 
     def announce_index(self, timestamp: int) -> None:
-        """Writes the timestamp up to which the index is about to become durable; OSError if that fails.
+        """Write the timestamp up to which the index is about to become durable; OSError if that fails.
 
         Writing it early is safe: recovery starts at the smallest of the timestamps, and the others stay as they are.
         """

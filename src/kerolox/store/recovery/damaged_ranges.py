@@ -32,7 +32,7 @@ class DamagedRanges:
         self.known: list[Damage] = []
 
     def load(self) -> None:
-        """Reads the file; a missing or unreadable file counts as empty."""
+        """Read the file; a missing or unreadable file counts as empty."""
         content = self._disk.read(self._path)
         try:
             saved = msgspec.json.decode(content or b"[]", type=list[_SavedRange])
@@ -42,7 +42,7 @@ class DamagedRanges:
         self.known = [Damage(item.offset, item.end_offset, item.reason) for item in saved]
 
     def note(self, found: Sequence[Damage], *, first_offset: int, read_from: int) -> None:
-        """Replaces the known ranges from `read_from` on by those just found, logs the new ones and saves the file.
+        """Replace the known ranges from `read_from` on by those just found, log the new ones and save the file.
 
         Ranges before `first_offset` are gone with their files.
         """

@@ -57,7 +57,7 @@ class DerivedFile:
         self._path = path
 
     def load(self) -> DerivedState | None:
-        """Returns the saved state; None if the file is missing or damaged."""
+        """Return the saved state; None if the file is missing or damaged."""
         content = self._disk.read(self._path)
         if content is None:
             return None
@@ -70,7 +70,7 @@ class DerivedFile:
             return None
 
     def save(self, derived: DerivedState) -> None:
-        """Replaces the file. May block. A failure is only logged: the next start then checks less."""
+        """Replace the file. May block. A failure is only logged: the next start then checks less."""
         content = msgspec.json.encode(derived)
         try:
             write_whole(self._disk, self._path, _checksum(content) + content)
@@ -94,14 +94,14 @@ def _checksum(content: bytes) -> bytes:
 
 
 def end_of(key: Key, queue: ConsumeQueue) -> QueueEnd:
-    """Returns the current end of a queue."""
+    """Return the current end of a queue."""
     return QueueEnd(*key, queue.first_offset, queue.max_offset, queue.max_physical_offset)
 
 
 def damaged_queues(
     derived: DerivedState, queues: Queues, first_offset: int, deleted: DeletedTopics, *, is_exact: bool
 ) -> dict[Key, str]:
-    """Returns the queues that do not match the saved state, each with the reason.
+    """Return the queues that do not match the saved state, each with the reason.
 
     `first_offset` is the start of the log. Unless `is_exact`, queues may have grown since the state was saved.
     """

@@ -56,7 +56,7 @@ class FileChecksums:
         return self._checksums[-1].end if self._checksums else 0
 
     def add(self, offset: int, data: bytes | memoryview, records: int) -> None:
-        """Adds data at `offset`. If it is not contiguous, all checksums are dropped until the next file begins."""
+        """Add data at `offset`. If it is not contiguous, all checksums are dropped until the next file begins."""
         start = offset - offset % self._segment_size
         if not self._checksums or self._checksums[-1].start != start:
             if offset != start:
@@ -75,7 +75,7 @@ class FileChecksums:
         self._checksums = []
 
     def copy(self, first_offset: int) -> list[FileChecksum]:
-        """Returns the checksums if they cover all files that a start reads; `first_offset` is the start of the log."""
+        """Return the checksums if they cover all files that a start reads; `first_offset` is the start of the log."""
         checksums = [
             msgspec.structs.replace(checksum) for checksum in self._checksums if checksum.start >= first_offset
         ]
@@ -101,7 +101,7 @@ class LogChecksums(NamedTuple):
         return data + _CRC.pack(zlib_ng.crc32(data))
 
     def verified(self, segments: Segments, offset: int) -> list[FileChecksum]:
-        """Returns the checksums of the files from `offset` on if all of them match; reads all those bytes."""
+        """Return the checksums of the files from `offset` on if all of them match; reads all those bytes."""
         checksums = [
             checksum for checksum in self.checksums if checksum.start >= segments.first_offset and checksum.end > offset
         ]
@@ -111,7 +111,7 @@ class LogChecksums(NamedTuple):
 
 
 def decode(data: bytes) -> LogChecksums | None:
-    """Decodes checksums; None if the data does not begin with valid ones."""
+    """Decode checksums; None if the data does not begin with valid ones."""
     if not data.startswith(_MAGIC) or len(data) < _HEAD.size:
         return None
     _, dispatched, index_end, entries, *timestamps, count = _HEAD.unpack_from(data)

@@ -60,7 +60,7 @@ def recover(
     damaged: Mapping[tuple[str, int], str] = _NONE,
     are_ends_known: bool = False,
 ) -> Recovered:
-    """Reads the end of the log, dispatches what queues and index lack, and truncates what they have beyond its end.
+    """Read the end of the log, dispatch what queues and index lack, and truncate what they have beyond its end.
 
     `damaged` queues are rebuilt, which reads the whole log; so does finding out that other queues lack entries of
     earlier records. With `are_ends_known` every queue that lost its end is in `damaged`. `checksums` are loaded with
@@ -130,7 +130,7 @@ def recover(
 def _dispatch(
     segments: Segments, derived: DerivedData, checksums: FileChecksums, recovered: Recovered, start: int
 ) -> Scan:
-    """Dispatches the records from `start` on that queues and index lack."""
+    """Dispatch the records from `start` on that queues and index lack."""
     dispatcher, queues = derived.dispatcher, derived.queues
     scan = Scan(segments, checksums)
     flushed, reported = 0, start
@@ -163,7 +163,7 @@ def _dispatch(
 
 
 def _reset(queues: Queues, damaged: Mapping[tuple[str, int], str]) -> None:
-    """Empties damaged queues, so that all their entries are dispatched again."""
+    """Empty damaged queues, so that all their entries are dispatched again."""
     for (topic, queue_id), complaint in damaged.items():
         log.warning("consume queue %s/%d: %s; rebuilding it from the commit log", topic, queue_id, complaint)
         queue = queues.get(topic, queue_id)
@@ -172,7 +172,7 @@ def _reset(queues: Queues, damaged: Mapping[tuple[str, int], str]) -> None:
 
 
 def _incomplete(queues: Queues, start: int) -> dict[tuple[str, int], str]:
-    """Returns the queues that lack entries of records before `start`, where the log was not read."""
+    """Return the queues that lack entries of records before `start`, where the log was not read."""
     gaps = queues.backlog.gaps
     return {
         key: f"entries are missing of records after {gaps[queue]}"
@@ -184,7 +184,7 @@ def _incomplete(queues: Queues, start: int) -> dict[tuple[str, int], str]:
 def _verified_checksums(
     saved: LogChecksums, segments: Segments, start: int, index: KeyIndex | None, checkpoint: Checkpoint
 ) -> list[FileChecksum]:
-    """Returns the checksums of the files from `start` on if log and index still match the saved ones.
+    """Return the checksums of the files from `start` on if log and index still match the saved ones.
 
     Other timestamps in the checkpoint mean that Java has written to the store since. The checksums detect bytes that
     were flipped, truncated or overwritten.
@@ -197,13 +197,13 @@ def _verified_checksums(
 
 
 def _cut_untrusted(queues: Queues, segments: Segments, start: int) -> None:
-    """Cuts queue entries from `start` on: after a crash they may have reached the disk in any order."""
+    """Cut queue entries from `start` on: after a crash they may have reached the disk in any order."""
     for queue in queues:
         queue.cut(start, partial(_is_known, segments))
 
 
 def _start(segments: Segments, checkpoint: Checkpoint, *, is_clean: bool) -> int:
-    """Returns where reading must begin: everything before it is durable, in the log and in the queues."""
+    """Return where reading must begin: everything before it is durable, in the log and in the queues."""
     starts = segments.starts
     if is_clean:
         return starts[-FILES_READ:][0] if starts else 0
@@ -225,7 +225,7 @@ def _is_known(segments: Segments, queue_offset: int, entry: Entry) -> bool:
 
 
 def _truncate(segments: Segments, torn: Damage) -> None:
-    """Truncates the log after its last good record and zeroes the rest, so that every start finds the same end."""
+    """Truncate the log after its last good record and zero the rest, so that every start finds the same end."""
     log.warning("truncated the commit log at %d: %s, up to %d", torn.offset, torn.reason, torn.end_offset)
     segments.cut(segments.start_of(torn.offset) + segments.segment_size)
     end = min(torn.end_offset, torn.offset + segments.room_after(torn.offset))

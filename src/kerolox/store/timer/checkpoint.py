@@ -55,7 +55,7 @@ class TimerCheckpoint:
         self.exists = self.is_checksum_valid = False
 
     def load(self) -> None:
-        """Reads the file. Missing fields count as 0."""
+        """Read the file. Missing fields count as 0."""
         found = self._disk.read(self._path)
         content = found or b""
         signed = content[: _FIELDS.size + _OURS.size]
@@ -77,7 +77,7 @@ class TimerCheckpoint:
             self.wheel_precision = wheel_precision
 
     def reset_progress(self, log_offset: int) -> None:
-        """Resets all progress: messages are enqueued again, and deliveries are looked for from `log_offset` on."""
+        """Reset all progress: messages are enqueued again, and deliveries are looked for from `log_offset` on."""
         self.read_time = self.log_position = self.queue_offset = 0
         self.delivered_from, self.counts_version = log_offset, None
         self.wheel_precision = self._precision
@@ -92,7 +92,7 @@ class TimerCheckpoint:
         counts_version: int,
         now: int,
     ) -> None:
-        """Sets what is durable now; written by the next `flush`."""
+        """Set what is durable now; written by the next `flush`."""
         if (read_time, queue_offset) != (self.read_time, self.queue_offset):
             self.timestamp, self.counter = now, self.counter + 1
         self.read_time, self.log_position = read_time, log_position
@@ -100,7 +100,7 @@ class TimerCheckpoint:
         self.delivered_from, self.counts_version = delivered_from, counts_version
 
     def flush(self) -> None:
-        """Makes all fields durable, atomically. May run in a thread.
+        """Make all fields durable, atomically. May run in a thread.
 
         On OSError the file is unchanged; on SyncFailed it is unknown what a power cut would leave.
         """
@@ -115,7 +115,7 @@ class TimerCheckpoint:
         sync_directory(self._disk, self._path.parent)
 
     def encode(self) -> bytes:
-        """Returns the 56 bytes that a slave requests from its master."""
+        """Return the 56 bytes that a slave requests from its master."""
         return _FIELDS.pack(
             self.read_time,
             self.log_position,

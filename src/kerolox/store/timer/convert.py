@@ -52,7 +52,7 @@ class TimerMessage(NamedTuple):
 
 
 def decode_timer_message(record: bytes) -> TimerMessage | None:
-    """Decodes a record of the timer topic; None if it is another record, or has no delivery time."""
+    """Decode a record of the timer topic; None if it is another record, or has no delivery time."""
     try:
         message = decode(record)
     except RecordError:
@@ -66,7 +66,7 @@ def decode_timer_message(record: bytes) -> TimerMessage | None:
 
 
 def corrected_out_time(timer_message: TimerMessage, now: int, ahead_millis: int, config: StoreConfig) -> int:
-    """Returns the slot of a message by the current clock, if it was stored while the clock was ahead by `ahead_millis`.
+    """Return the slot of a message by the current clock, if it was stored while the clock was ahead by `ahead_millis`.
 
     A sender that asked for a delay gets that delay. A sender that named a time gets that time, unless it is further
     away than `timerMaxDelaySec` allows by the current clock.
@@ -89,7 +89,7 @@ def corrected_out_time(timer_message: TimerMessage, now: int, ahead_millis: int,
 
 
 def _delay_millis(properties: bytes) -> int | None:
-    """Returns the delay that the sender asked for; None if it named a time."""
+    """Return the delay that the sender asked for; None if it named a time."""
     seconds = find(properties, _DELAY_SEC)
     delay = seconds or find(properties, _DELAY_MS)
     if not delay.isdigit() or len(delay) > 18:
@@ -100,7 +100,7 @@ def _delay_millis(properties: bytes) -> int | None:
 def restore_message(
     timer_message: TimerMessage, enqueue_time: int, now: int, *, rolls: bool, out_time: int | None = None
 ) -> Message:
-    """Returns the message for its real topic, or for the timer topic again if it `rolls`.
+    """Return the message for its real topic, or for the timer topic again if it `rolls`.
 
     With `out_time` it gets another slot. The timer's bookkeeping properties are omitted if the properties would become
     too long. NotStorable if it does not name a valid queue.
@@ -137,7 +137,7 @@ def _is_small(text: bytes) -> bool:
 
 
 def append_of(message: Message, size_max: int) -> Append:
-    """Encodes a message; NotStorable if it cannot be stored, now or ever."""
+    """Encode a message; NotStorable if it cannot be stored, now or ever."""
     check_name(message.topic, message.queue_id)
     try:
         record = encode(message, len(message.body))
@@ -152,7 +152,7 @@ DeliveryKey = tuple[str, bytes, bytes, bytes]
 
 
 def delivery_key(topic: str, properties: bytes) -> DeliveryKey | None:
-    """Returns a key that is equal for two deliveries of one message; None if the timer did not deliver it."""
+    """Return a key that is equal for two deliveries of one message; None if the timer did not deliver it."""
     if not find(properties, _DEQUEUE_MS):
         return None
     unique_key, out = find(properties, _UNIQ_KEY), find(properties, _OUT_MS)
@@ -163,7 +163,7 @@ def delivery_key(topic: str, properties: bytes) -> DeliveryKey | None:
 
 
 def delivery_keys(timer_message: TimerMessage) -> tuple[DeliveryKey, DeliveryKey]:
-    """Returns the keys that a message has once it is delivered, and once it rolls or is moved."""
+    """Return the keys that a message has once it is delivered, and once it rolls or is moved."""
     properties, unique_key = timer_message.message.properties, timer_message.unique_key
     out = find(properties, _OUT_MS)
     delivered = timer_message.real_topic, unique_key, out, find(properties, _ROLL_TIMES)

@@ -54,7 +54,7 @@ class TimerDequeue:
         self.done_count = 0
 
     def load(self, delivered: Counter[DeliveryKey], until: int, begin_offset: int | None = None) -> None:
-        """Sets the deliveries found in the commit log from `begin_offset` on, which must not be repeated.
+        """Set the deliveries found in the commit log from `begin_offset` on, which must not be repeated.
 
         `until` is the latest time at which one of them was due.
         """
@@ -63,17 +63,17 @@ class TimerDequeue:
         self.delivered_from = begin_offset if delivered else None
 
     def note_clock_set_back(self, millis: int) -> None:
-        """Notes by how much the clock was ahead before it was set back."""
+        """Note by how much the clock was ahead before it was set back."""
         self._ahead_millis = millis
 
     def forget_before(self, time: int) -> None:
-        """Drops the remembered deliveries once everything due before `time` is finished."""
+        """Drop the remembered deliveries once everything due before `time` is finished."""
         if self._delivered and time > self._delivered_until:
             self._delivered = Counter()
             self.delivered_from = None
 
     def read(self, unit: Unit) -> TimerMessage | None:
-        """Returns the message of a unit, or None if the commit log no longer has it."""
+        """Return the message of a unit, or None if the commit log no longer has it."""
         record = self._store.reader.record_at(unit.physical_offset, unit.size)
         timer_message = None if record is None else decode_timer_message(record)
         if timer_message is None:
@@ -81,17 +81,17 @@ class TimerDequeue:
         return timer_message
 
     def add_count(self, timer_message: TimerMessage, count: int) -> None:
-        """Adds to the number of pending messages of the real topic."""
+        """Add to the number of pending messages of the real topic."""
         self._metrics.add(timer_message.real_topic, count, self._clock.millis())
 
     def count_enqueued(self, timer_message: TimerMessage) -> None:
-        """Counts a message that was enqueued, or was too late for that."""
+        """Count a message that was enqueued, or was too late for that."""
         topic = timer_message.real_topic
         self._metrics.enqueued.add(topic)
         self._metrics.waits.add((timer_message.out_time - timer_message.message.born_timestamp) / 1000, topic)
 
     def step(self, slot: SlotReader) -> bool:
-        """Delivers the next messages of a slot, or puts them back into the queue if `is_moved`.
+        """Deliver the next messages of a slot, or put them back into the queue if `is_moved`.
 
         True if there are none left. StoreError if the store refuses all.
         """
@@ -108,7 +108,7 @@ class TimerDequeue:
         return not units
 
     def deliver_late(self, messages: Sequence[TimerMessage], late_before: int) -> int:
-        """Delivers messages that were never in the wheel; returns how many are done.
+        """Deliver messages that were never in the wheel; return how many are done.
 
         A message that is not due before `late_before` was stored while the clock was ahead: it goes back to the queue
         with its delivery time by the current clock.
@@ -126,7 +126,7 @@ class TimerDequeue:
         )
 
     def out_time(self, timer_message: TimerMessage) -> int:
-        """Returns the slot of a message by the current clock, which may have been ahead when it was stored."""
+        """Return the slot of a message by the current clock, which may have been ahead when it was stored."""
         return corrected_out_time(timer_message, self._clock.millis(), self._ahead_millis, self._store.config)
 
     def _delivery_of(self, unit: Unit, slot: SlotReader) -> _Delivery:
@@ -172,7 +172,7 @@ class TimerDequeue:
         return done
 
     def _store_appends(self, deliveries: Sequence[_Delivery]) -> int:
-        """Returns how many messages are done; StoreFull if not even the first was stored."""
+        """Return how many messages are done; StoreFull if not even the first was stored."""
         appends = [append for _, append in deliveries if append is not None]
         stored = len(self._store.append(appends)) if appends else 0
         if stored < len(appends) and stored == 0:

@@ -31,7 +31,7 @@ _LONG_MAX = 2**63 - 1
 def divert(
     message: Message, config: StoreConfig, now: int, is_congested: Callable[[int], bool] = lambda _: False
 ) -> Message:
-    """Returns the message to store: for the timer topic if it has a delivery time in the future, else unchanged.
+    """Return the message to store: for the timer topic if it has a delivery time in the future, else unchanged.
 
     TimerIllegal if its time is not a number or too far away, or if it is a recall of a message that is due already.
     TimerRefused if timers are disabled, or `is_congested` tells that too many messages are due in that slot.
@@ -67,12 +67,12 @@ def divert(
 
 
 def precision(config: StoreConfig) -> int:
-    """Returns the length of a slot in milliseconds: the configured value, rounded down to a supported one."""
+    """Return the length of a slot in milliseconds: the configured value, rounded down to a supported one."""
     return next((known for known in _PRECISIONS if config.timer_precision_ms >= known), _PRECISIONS[-1])
 
 
 def out_time(deliver: int, precision: int) -> int:
-    """Returns the slot of a delivery time. A slot is delivered when it is over, so that nothing is early."""
+    """Return the slot of a delivery time. A slot is delivered when it is over, so that nothing is early."""
     return (deliver - 1) // precision * precision
 
 
@@ -93,7 +93,7 @@ def _deliver_time(properties: bytes, now: int) -> int:
 
 
 def _number(marked: bytes, value: bytes) -> int:
-    """Parses a number like Java's Long.parseLong, which accepts neither blanks nor underscores."""
+    """Parse a number like Java's Long.parseLong, which accepts neither blanks nor underscores."""
     digits = value[1:] if value[:1] in (b"+", b"-") else value
     significant = digits.lstrip(b"0") or b"0"
     if not digits.isdigit() or len(significant) > 19 or int(significant) > _LONG_MAX:

@@ -42,12 +42,12 @@ class TimerEnqueue:
         self.queue_offset = 0
 
     def load(self, queue_offset: int, enqueued: set[int]) -> None:
-        """Continues at `queue_offset`; messages whose physical offsets are in `enqueued` have a unit already."""
+        """Continue at `queue_offset`; messages whose physical offsets are in `enqueued` have a unit already."""
         self.queue_offset = queue_offset
         self._enqueued_offsets = enqueued
 
     def step(self, write_time: int, open_time: int, now: int) -> bool:
-        """Enqueues some messages; False if there are none, or they cannot be enqueued now.
+        """Enqueue some messages; False if there are none, or they cannot be enqueued now.
 
         All slots before `open_time` are finished, so messages due then are late. If the clock was set back by less than
         the timer follows, some of them are not due yet: they go into the first open slot.
@@ -84,7 +84,7 @@ class TimerEnqueue:
         return self.queue_offset > first
 
     def _read(self) -> list[tuple[int, _QueuedMessage]]:
-        """Returns messages with their queue offsets, without those that are enqueued already or malformed."""
+        """Return messages with their queue offsets, without those that are enqueued already or malformed."""
         read: list[tuple[int, _QueuedMessage]] = []
         size = 0
         queue_offset = self.queue_offset
@@ -105,7 +105,7 @@ class TimerEnqueue:
         return read
 
     def enqueue(self, entry: Entry, timer_message: TimerMessage, write_time: int, open_time: int = 0) -> bool:
-        """Enqueues one message; False if its slot still holds messages of a previous round of the wheel."""
+        """Enqueue one message; False if its slot still holds messages of a previous round of the wheel."""
         time, magic = self._slot_and_magic(max(timer_message.out_time, open_time), write_time)
         if self._wheel.is_taken(time):
             return False
@@ -127,7 +127,7 @@ class TimerEnqueue:
         return True
 
     def _slot_and_magic(self, out_time: int, write_time: int) -> tuple[int, int]:
-        """Returns the slot of a message, and the magic that tells whether it rolls then."""
+        """Return the slot of a message, and the magic that tells whether it rolls then."""
         window, left = self._window_millis, out_time - write_time
         if left < window:
             return self._round_down(out_time), MAGIC_DEFAULT

@@ -57,7 +57,7 @@ class TimerFlush:
         return self._running_flushes > 0
 
     async def flush(self, progress: Progress, *, with_counts: bool) -> None:
-        """Makes the current state durable; on OSError or SyncFailed the checkpoint stays as it was."""
+        """Make the current state durable; on OSError or SyncFailed the checkpoint stays as it was."""
         self._running_flushes += 1
         try:
             await self._flush(progress, with_counts=with_counts)

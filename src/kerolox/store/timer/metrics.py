@@ -54,7 +54,7 @@ class TimerMetrics:
         self.waits = Histograms(_WAIT_SECONDS)
 
     def load(self) -> bool:
-        """Reads the file; False if neither it nor its backup is readable, so that messages must be counted again."""
+        """Read the file; False if neither it nor its backup is readable, so that messages must be counted again."""
         self._counts = TimerCounts()
         try:
             self._counts = self._table.load() or self._counts
@@ -64,7 +64,7 @@ class TimerMetrics:
         return True
 
     def count(self, topic: str) -> int:
-        """Returns the number of pending messages of a topic."""
+        """Return the number of pending messages of a topic."""
         metric = self._counts.timing_count.get(topic)
         return metric.count if metric is not None else 0
 
@@ -92,7 +92,7 @@ class TimerMetrics:
         return self._counts.data_version.counter
 
     def replace_counts(self, counts: dict[str, int], now: int) -> None:
-        """Replaces the counts by those of a recount."""
+        """Replace the counts by those of a recount."""
         kept = self._counts.timing_count
         for topic in kept.keys() | counts.keys():
             if self.count(topic) != counts.get(topic, 0):
@@ -102,14 +102,14 @@ class TimerMetrics:
         self._is_changed = True
 
     def take_content(self) -> bytes | None:
-        """Returns the content to save in a thread; None if nothing has changed."""
+        """Return the content to save in a thread; None if nothing has changed."""
         if not self._is_changed:
             return None
         self._is_changed = False
         return self._table.encode(self._counts)
 
     def mark_changed(self) -> None:
-        """Marks the counts as changed again after `save` failed."""
+        """Mark the counts as changed again after `save` failed."""
         self._is_changed = True
 
     def save(self, content: bytes) -> None:

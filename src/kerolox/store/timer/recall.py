@@ -15,7 +15,7 @@ _UNIQ_KEY = mark("UNIQ_KEY")
 
 
 def handle_of(diverted: Message, broker_name: str) -> str | None:
-    """Returns the recall handle for the producer of a diverted message; None if it cannot be recalled."""
+    """Return the recall handle for the producer of a diverted message; None if it cannot be recalled."""
     properties = diverted.properties
     out, topic = find(properties, _OUT_MS), find(properties, _REAL_TOPIC).decode("utf-8", "replace")
     if not out or not topic or topic.startswith("%RETRY%"):
@@ -36,7 +36,7 @@ def recall(
     born_host: Host,
     store_host: Host,
 ) -> Message:
-    """Returns the message that recalls another; it is diverted and stored like any other.
+    """Return the message that recalls another; it is diverted and stored like any other.
 
     TimerIllegal, with Java's words, if the handle is malformed, is for another topic or broker, or the message is due
     already; Java answers ILLEGAL_OPERATION.

@@ -35,7 +35,7 @@ class Recovered:
 def recover(
     store: Store, files: TimerFiles, oldest_time: int, *, now: int, pending_count: int | None = None
 ) -> Recovered:
-    """Loads the files. Without a read time in the checkpoint, messages due after `oldest_time` count.
+    """Load the files. Without a read time in the checkpoint, messages due after `oldest_time` count.
 
     `pending_count` is the number of messages that should be in the wheel, if known. A damaged wheel is rebuilt from
     the timer log; if that or the checkpoint is damaged, all messages are enqueued again. Messages that were delivered
@@ -104,7 +104,7 @@ def _load(store: Store, files: TimerFiles, oldest_time: int, *, queue_end: int, 
 
 
 def _checkpoint_problem(checkpoint: TimerCheckpoint, timer_log: TimerLog, queue_end: int) -> str:
-    """Returns why the checkpoint cannot be trusted; empty if it can."""
+    """Return why the checkpoint cannot be trusted; empty if it can."""
     if not queue_end:
         return ""
     if not checkpoint.exists:
@@ -117,7 +117,7 @@ def _checkpoint_problem(checkpoint: TimerCheckpoint, timer_log: TimerLog, queue_
 
 
 def _wheel_problem(timer_log: TimerLog, wheel: Wheel, pending_count: int | None) -> str:
-    """Returns how the wheel contradicts the timer log; empty if it does not."""
+    """Return how the wheel contradicts the timer log; empty if it does not."""
     found = 0
     for time, slot in wheel.pending():
         found += slot.messages
@@ -132,7 +132,7 @@ def _wheel_problem(timer_log: TimerLog, wheel: Wheel, pending_count: int | None)
 
 
 def _rebuild_wheel(timer_log: TimerLog, wheel: Wheel, log_position: int) -> bool:
-    """Adds all pending units to an empty wheel; False if the units end before `log_position`."""
+    """Add all pending units to an empty wheel; False if the units end before `log_position`."""
     end = timer_log.first
     for position, unit in timer_log.units(timer_log.first):
         if position >= log_position:
@@ -160,7 +160,7 @@ def _add_unit(wheel: Wheel, position: int, unit: Unit) -> None:
 
 
 def _repair_chains(timer_log: TimerLog, wheel: Wheel) -> None:
-    """Rebuilds chains that end beyond the timer log: Java may write the wheel before the log."""
+    """Rebuild chains that end beyond the timer log: Java may write the wheel before the log."""
     broken = {time: slot for time, slot in wheel.pending() if slot.last >= timer_log.end}
     if not broken:
         return
@@ -174,7 +174,7 @@ def _repair_chains(timer_log: TimerLog, wheel: Wheel) -> None:
 
 
 def _find_deliveries(store: Store, offset: int, recovered: Recovered, now: int) -> None:
-    """Collects the deliveries in the commit log from `offset` on."""
+    """Collect the deliveries in the commit log from `offset` on."""
     latest = now + store.config.timer_max_delay_sec * 1000
     ends = {damage.offset: damage.end_offset for damage in store.reader.damages}
     offset = max(offset, store.log.first_offset)
@@ -204,13 +204,13 @@ def _find_deliveries(store: Store, offset: int, recovered: Recovered, now: int) 
 
 
 def _latest_due_time(key: DeliveryKey, delivered_at: int) -> int:
-    """Returns the latest time at which a message was due; one that rolls was in an earlier slot than its key has."""
+    """Return the latest time at which a message was due; one that rolls was in an earlier slot than its key has."""
     out = key[2]
     return min(int(out), delivered_at) if out.isdigit() and len(out) < 19 else delivered_at
 
 
 def count_pending(store: Store, timer_log: TimerLog, wheel: Wheel) -> dict[str, int]:
-    """Returns the number of pending messages by topic, according to the timer log."""
+    """Return the number of pending messages by topic, according to the timer log."""
     ends = {time: slot.last for time, slot in wheel.pending()}
     firsts = [slot.first for _, slot in wheel.pending()]
     topics: dict[int, str] = {}

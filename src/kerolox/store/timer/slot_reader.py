@@ -40,7 +40,7 @@ class SlotReader:
         self.recalls: list[TimerMessage] = []
 
     def prepare(self) -> bool:
-        """Walks a part of the chain; True once `batch` may be called."""
+        """Walk a part of the chain; True once `batch` may be called."""
         for _ in range(_UNITS_MAX):
             if self._next < 0:
                 break
@@ -73,7 +73,7 @@ class SlotReader:
             self.recalls.append(recall)
 
     def batch(self, count_max: int, bytes_max: int) -> list[Unit]:
-        """Returns the next units, at least one; none if all are done."""
+        """Return the next units, at least one; none if all are done."""
         units: list[Unit] = []
         size = 0
         for index in range(len(self._positions) - 1, max(-1, len(self._positions) - 1 - count_max), -1):
@@ -86,6 +86,6 @@ class SlotReader:
         return units
 
     def remove(self, count: int) -> None:
-        """Removes the first `count` units of the last batch."""
+        """Remove the first `count` units of the last batch."""
         if count:
             del self._positions[-count:]

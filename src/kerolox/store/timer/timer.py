@@ -80,7 +80,7 @@ class Timer(Service):
         self._counts_saved = float("-inf")
 
     def _window(self) -> int:
-        """Returns the longest time in milliseconds that a message is kept in one slot before it rolls."""
+        """Return the longest time in milliseconds that a message is kept in one slot before it rolls."""
         slots, slots_max = self._config.timer_roll_window_slot, self._slots // 2 - _SPARE_SLOTS
         return (slots if 2 <= slots <= slots_max else max(2, slots_max)) * self.precision
 
@@ -90,7 +90,7 @@ class Timer(Service):
         self.recover()
 
     def recover(self) -> None:
-        """Recovers the files; StoreError, with the reason, if that fails. Does nothing if timers are disabled."""
+        """Recover the files; StoreError, with the reason, if that fails. Does nothing if timers are disabled."""
         if not self._config.timer_wheel_enable:
             return
         try:
@@ -161,7 +161,7 @@ class Timer(Service):
             log.error("the timer files could not be written, retrying: %s", error)
 
     async def close(self) -> None:
-        """Makes everything durable, so that the next start has nothing to read again."""
+        """Make everything durable, so that the next start has nothing to read again."""
         if not self._is_open:
             return
         self._is_open = False
@@ -179,7 +179,7 @@ class Timer(Service):
     # Work
 
     def run_once(self) -> bool:
-        """Enqueues and delivers a bounded number of messages; False if there is nothing to do, or it failed."""
+        """Enqueue and delivers a bounded number of messages; False if there is nothing to do, or it failed."""
         try:
             if not self._follow_clock():
                 return False
@@ -212,7 +212,7 @@ class Timer(Service):
         return self._write_time - self._slot_of(self._clock.millis()) > CLOCK_BACK_MILLIS
 
     def _follow_clock(self) -> bool:
-        """Moves forward, or back, to the current time; False if it cannot move back yet."""
+        """Move forward, or back, to the current time; False if it cannot move back yet."""
         if not self._is_clock_back():
             self._write_time = max(self._write_time, self._slot_of(self._clock.millis()))
             return True
@@ -244,7 +244,7 @@ class Timer(Service):
         return time >= self._write_time + self._slots // 2 * self.precision
 
     def _check_slots(self) -> None:
-        """Finds the next slot whose messages have to be moved."""
+        """Find the next slot whose messages have to be moved."""
         for _ in range(min(len(self._unchecked), _SLOTS_CHECKED)):
             time = self._unchecked.pop()
             last = self.wheel.slot(time).last
@@ -267,7 +267,7 @@ class Timer(Service):
         return self._enqueue.step(self._write_time, open_time, self._clock.millis())
 
     def _deliver_some(self, *, has_enqueued: bool) -> bool:
-        """Delivers some messages of the oldest slot that is over, or advances to the next such slot."""
+        """Deliver some messages of the oldest slot that is over, or advance to the next such slot."""
         if self._unchecked and self._slot is None:
             self._check_slots()
             return True
@@ -313,7 +313,7 @@ class Timer(Service):
         return has_enqueued and is_settled and self.wheel.read_time >= self._write_time
 
     async def flush(self, *, is_last: bool = False) -> None:
-        """Makes the progress durable. Writes nothing if there is none.
+        """Make the progress durable. Writes nothing if there is none.
 
         Nor while slots are still to be checked after the clock was set back; see `_rewind`.
         """
@@ -335,7 +335,7 @@ class Timer(Service):
             self._counts_saved = now
 
     def clean(self) -> int:
-        """Deletes timer log files whose messages the commit log no longer has; returns how many."""
+        """Delete timer log files whose messages the commit log no longer has; return how many."""
         try:
             return self.log.delete_before(self._store.log.first_offset)
         except OSError as error:
@@ -345,7 +345,7 @@ class Timer(Service):
     # Public interface
 
     def divert(self, message: Message) -> Message:
-        """Returns the message to store in place of `message`; see `divert.divert`."""
+        """Return the message to store in place of `message`; see `divert.divert`."""
         if ANY_TIMER not in message.properties:
             return message
         return divert(message, self._config, self._clock.millis(), self._is_congested)
@@ -354,7 +354,7 @@ class Timer(Service):
         return self._is_open and self.wheel.slot(out_time).messages > self._config.timer_congest_num_each_slot
 
     def pending(self, topic: str) -> int:
-        """Returns the number of pending messages of a topic."""
+        """Return the number of pending messages of a topic."""
         return self.metrics.count(topic)
 
     @property

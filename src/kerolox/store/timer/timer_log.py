@@ -80,23 +80,23 @@ class TimerLog:
         return len(self._pending)
 
     def load(self) -> None:
-        """Finds the files; StoreDamaged if they are not a valid log. The caller finds the end of the units."""
+        """Find the files; StoreDamaged if they are not a valid log. The caller finds the end of the units."""
         self._segments.load()
         self._written = self._segments.end_offset
 
     def cut(self, end: int) -> None:
-        """Truncates the log at `end`, the end of the last good unit."""
+        """Truncate the log at `end`, the end of the last good unit."""
         self._segments.cut(end)
         self._written = self.durable = end
 
     def reset(self) -> None:
-        """Removes all units and files."""
+        """Remove all units and files."""
         self._segments.discard()
         self._pending.clear()
         self._written = self.durable = 0
 
     def append(self, unit: Unit) -> int:
-        """Appends a unit and returns its position; if it does not fit into the file, a blank comes first."""
+        """Append a unit and return its position; if it does not fit into the file, a blank comes first."""
         room = self._segments.room_after(self.end)
         if room < UNIT_SIZE + _BLANK.size:
             self._pending += _BLANK.pack(room, 0, _BLANK_MAGIC).ljust(room, b"\0")
@@ -105,7 +105,7 @@ class TimerLog:
         return position
 
     def unit(self, position: int) -> Unit | None:
-        """Returns the unit at a position; None if there is no valid one."""
+        """Return the unit at a position; None if there is no valid one."""
         return _unit(self._read(position, UNIT_SIZE), position)
 
     def _read(self, position: int, size: int) -> bytes:
@@ -115,7 +115,7 @@ class TimerLog:
         return self._segments.read(position, min(size, self._written - position))
 
     def units(self, position: int, end: int | None = None) -> Iterator[tuple[int, Unit]]:
-        """Yields units with their positions, up to the first invalid one."""
+        """Yield units with their positions, up to the first invalid one."""
         end = self.end if end is None else end
         while position < end:
             chunk = self._read(position, min(_CHUNK_UNITS * UNIT_SIZE, end - position))
@@ -138,13 +138,13 @@ class TimerLog:
         return data == _BLANK.pack(self._segments.room_after(position), 0, _BLANK_MAGIC)
 
     def after(self, position: int) -> int:
-        """Returns `position` if a unit can begin there, else the start of its file."""
+        """Return `position` if a unit can begin there, else the start of its file."""
         start = self._segments.start_of(position)
         is_unit = (position - start) % UNIT_SIZE == 0
         return max(self.first, position if is_unit else start)
 
     def flush(self, end: int) -> None:
-        """Writes pending units up to `end`; on OSError the unwritten ones stay pending."""
+        """Write pending units up to `end`; on OSError the unwritten ones stay pending."""
         while self._written < end:
             if self._written >= self._segments.end_offset:
                 self._segments.extend(self._written)
@@ -154,7 +154,7 @@ class TimerLog:
             self._written += len(piece)
 
     def hold(self) -> Sync:
-        """Returns a sync of what was written, to run in a thread; release it before the next flush."""
+        """Return a sync of what was written, to run in a thread; release it before the next flush."""
         return self._segments.prepare_sync(min(self.durable, self._written - 1), self._written)
 
     def release(self, sync: Sync) -> None:
@@ -166,7 +166,7 @@ class TimerLog:
         self._files.close()
 
     def delete_before(self, physical_offset: int) -> int:
-        """Deletes files whose last message is gone from the commit log, but never the last file; returns how many."""
+        """Delete files whose last message is gone from the commit log, but never the last file; return how many."""
         count = 0
         for start in self._segments.starts[:-1]:
             size = self._segments.segment_size

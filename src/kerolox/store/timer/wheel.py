@@ -66,7 +66,7 @@ class Wheel:
         return max(1, self.read_time // self.precision)
 
     def load(self, read_time: int, written_precision: int | None = None) -> None:
-        """Opens or creates the file and reads the slots from `read_time` on.
+        """Open or create the file and read the slots from `read_time` on.
 
         StoreDamaged if its size is wrong; call `reset` then. StoreError if it was written with another precision and
         messages are pending; without pending messages it is emptied.
@@ -83,7 +83,7 @@ class Wheel:
             self.reset(read_time)
 
     def reset(self, read_time: int) -> None:
-        """Empties the wheel, gives its file the right size and sets `read_time`."""
+        """Empty the wheel, give its file the right size and set `read_time`."""
         assert self._file is not None
         self._pages.clear()
         self._changed.clear()
@@ -113,7 +113,7 @@ class Wheel:
                 self._pages[(start + at) // _PAGE_SIZE] = bytearray(page)
 
     def slot(self, time: int) -> Slot:
-        """Returns the slot of a time; empty for times before `read_time`."""
+        """Return the slot of a time; empty for times before `read_time`."""
         page_number, at, unit = self._locate(time)
         page = self._pages.get(page_number)
         if page is not None:
@@ -142,19 +142,19 @@ class Wheel:
         self._changed.add(page_number)
 
     def add(self, time: int, position: int, weight: int) -> None:
-        """Adds the unit at `position` to the chain of a slot; `weight` is 1, or -1 for a recall."""
+        """Add the unit at `position` to the chain of a slot; `weight` is 1, or -1 for a recall."""
         slot = self.slot(time)
         self.put(time, Slot(position if slot.first < 0 else slot.first, position, slot.messages + weight))
 
     def clear(self, time: int) -> None:
-        """Empties the slot of a time."""
+        """Empty the slot of a time."""
         if self.slot(time).last >= 0:
             page_number, at, _ = self._locate(time)
             SLOT.pack_into(self._pages[page_number], at, 0, 0, 0, 0, 0)
             self._changed.add(page_number)
 
     def next_due(self, end_time: int, slots_max: int) -> int | None:
-        """Advances `read_time` to the next non-empty slot before `end_time` and returns it.
+        """Advance `read_time` to the next non-empty slot before `end_time` and return it.
 
         None if there is no such slot among the next `slots_max`; then `read_time` is the time of the next pending
         slot, or `end_time` if there is none before it.
@@ -176,7 +176,7 @@ class Wheel:
         return None
 
     def advance(self, time: int) -> None:
-        """Sets `read_time` to a later time; slots before it are finished."""
+        """Set `read_time` to a later time; slots before it are finished."""
         before, _, _ = self._locate(self.read_time)
         self.read_time = time
         after, _, _ = self._locate(time)
@@ -184,7 +184,7 @@ class Wheel:
             self._pages.pop(before, None)
 
     def rewind(self, time: int) -> None:
-        """Sets `read_time` back to `time`, and erases the slots up to where it was: they were delivered.
+        """Set `read_time` back to `time`, and erases the slots up to where it was: they were delivered.
 
         Pages that are not in memory are read from the file, so no flush may be running.
         """
@@ -206,7 +206,7 @@ class Wheel:
 
     @staticmethod
     def _erase(page: bytearray, first: int, end: int) -> bool:
-        """Clears the slots of a page whose time is in `[first, end)`; False if there are none."""
+        """Clear the slots of a page whose time is in `[first, end)`; False if there are none."""
         found = [number for number, (unit,) in enumerate(_TIMES.iter_unpack(page)) if first <= unit < end]
         for number in found:
             SLOT.pack_into(page, number * SLOT.size, 0, 0, 0, 0, 0)
@@ -218,7 +218,7 @@ class Wheel:
         return any(unit >= first_unit for (unit,) in _TIMES.iter_unpack(page))
 
     def pending(self) -> Iterator[tuple[int, Slot]]:
-        """Yields all non-empty slots from `read_time` on with their times, in no order."""
+        """Yield all non-empty slots from `read_time` on with their times, in no order."""
         first_unit = self._first_unit
         for page in list(self._pages.values()):
             for unit, first, last, count, _ in SLOT.iter_unpack(page):
@@ -226,7 +226,7 @@ class Wheel:
                     yield unit * self.precision, Slot(first, last, count)
 
     def due_between(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yields times in `[begin, end)` with the number of messages due at each, possibly 0.
+        """Yield times in `[begin, end)` with the number of messages due at each, possibly 0.
 
         Pages are examined lazily, so the caller may yield to the event loop in between.
         """
@@ -241,7 +241,7 @@ class Wheel:
             at += min(_PAGE_SLOTS, self._slots - page_number * _PAGE_SLOTS) - number
 
     def take_changes(self) -> "Changes":
-        """Returns the pages changed since the last call, as they are now."""
+        """Return the pages changed since the last call, as they are now."""
         assert self._file is not None
         pages = {number: bytes(self._pages[number]) for number in sorted(self._changed)}
         self._changed.clear()
@@ -251,7 +251,7 @@ class Wheel:
         return Changes(self._file, pages)
 
     def restore_changes(self, changes: "Changes") -> None:
-        """Marks pages as changed again after writing them failed."""
+        """Mark pages as changed again after writing them failed."""
         self._changed.update(number for number in changes.pages if number in self._pages)
 
     def close(self) -> None:

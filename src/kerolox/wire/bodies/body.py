@@ -16,7 +16,7 @@ class Body(msgspec.Struct, rename="camel"):
 
     @classmethod
     def decode(cls, data: bytes, bounds: Bounds | None = None) -> Self:
-        """Returns the decoded body, or raises ProtocolError. Servers pass `bounds` for request bodies."""
+        """Return the decoded body, or raise ProtocolError. Servers pass `bounds` for request bodies."""
         return fastjson.decode(data, cls, bounds)
 
     def encode(self, *, strict: bool = False) -> bytes:

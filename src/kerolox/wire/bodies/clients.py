@@ -65,7 +65,7 @@ class HeartbeatData(Body, kw_only=True):
 
     @classmethod
     def decode(cls, data: bytes, bounds: Bounds | None = None) -> Self:
-        """Returns the decoded heartbeat. Accepts ordinals as enums and strings as numbers, which some clients send."""
+        """Return the decoded heartbeat. Accepts ordinals as enums and strings as numbers, which some clients send."""
         try:
             return super().decode(data, bounds)
         except ProtocolError as error:

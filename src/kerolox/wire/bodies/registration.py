@@ -52,12 +52,12 @@ class RegisterBrokerBody(Body):
 
 
 def crc32(body: bytes) -> int:
-    """Returns the bodyCrc32 of REGISTER_BROKER: CRC-32 without its highest bit, as in Java."""
+    """Return the bodyCrc32 of REGISTER_BROKER: CRC-32 without its highest bit, as in Java."""
     return zlib.crc32(body) & 0x7FFFFFFF
 
 
 def compress(body: RegisterBrokerBody, version: int, *, with_attributes: bool = True) -> bytes:
-    """Returns the compressed form, as a broker of `version` writes it.
+    """Return the compressed form, as a broker of `version` writes it.
 
     NameServers before 5.0 cannot decode a topic with attributes; later ones do not need them.
     """
@@ -77,12 +77,12 @@ def compress(body: RegisterBrokerBody, version: int, *, with_attributes: bool = 
 
 
 def decompress(data: bytes, version: int) -> RegisterBrokerBody:
-    """Returns the decoded body of a broker of `version`, or raises ProtocolError."""
+    """Return the decoded body of a broker of `version`, or raise ProtocolError."""
     return run_at_once(decompressing(data, version))
 
 
 def decompressing(data: bytes, version: int) -> Steps[RegisterBrokerBody]:
-    """Decompresses in steps, for `runtime.cooperative`."""
+    """Decompress in steps, for `runtime.cooperative`."""
     reader = _Reader((yield from _inflating(data)))
     data_version = DataVersion.decode(reader.piece(), REQUEST)
     pace = _Pace()
@@ -143,7 +143,7 @@ class _RawBody(msgspec.Struct, rename="camel"):
 
 
 def decoding(data: bytes, *, is_table: bool = False) -> Steps[RegisterBrokerBody]:
-    """Decodes a JSON registration of any size in steps. With `is_table`, `data` is only the topic table."""
+    """Decode a JSON registration of any size in steps. With `is_table`, `data` is only the topic table."""
     # A topic has at most two objects (itself and its attributes) and nine members.
     objects, values = data.count(b"{"), data.count(b",") + data.count(b"[")
     if objects > 2 * TOPICS_MAX + 10 or values > 12 * TOPICS_MAX:
@@ -201,7 +201,7 @@ def _decoding_values(table: dict[str, msgspec.Raw], kind: type[B]) -> Steps[dict
 
 
 def _quoting_keys(data: bytes) -> Steps[bytes]:
-    """Returns the document with quoted integer keys: fastjson leaves those of static topic mappings unquoted.
+    """Return the document with quoted integer keys: fastjson leaves those of static topic mappings unquoted.
 
     Each step converts one part. Parts are split after a quote, which is never inside an integer key.
     """

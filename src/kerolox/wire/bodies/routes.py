@@ -47,7 +47,7 @@ class TopicRouteData(Body):
     topic_queue_mapping_by_broker: dict[str, TopicQueueMappingInfo] | None = None
 
     def check(self, topic: str) -> None:
-        """Raises ProtocolError if the route has more than QUEUES_MAX queues: each becomes an object in the client."""
+        """Raise ProtocolError if the route has more than QUEUES_MAX queues: each becomes an object in the client."""
         count = max(
             sum(max(queues.read_queue_nums, 0) for queues in self.queue_datas),
             sum(max(queues.write_queue_nums, 0) for queues in self.queue_datas),
@@ -60,7 +60,7 @@ class TopicRouteData(Body):
             )
 
     def ordered_queues(self) -> Iterator[tuple[str, int]]:
-        """Yields (broker name, number of queues) of an ordered topic, parsed from `broker-a:4;broker-b:4`."""
+        """Yield (broker name, number of queues) of an ordered topic, parsed from `broker-a:4;broker-b:4`."""
         for part in (self.order_topic_conf or "").split(";"):
             broker_name, _, count = part.partition(":")
             if broker_name and count.isdecimal():

@@ -27,7 +27,7 @@ class _OffsetMoved(Body, kw_only=True):
 
 @command("startMonitoring", "Start Monitoring")
 async def start_monitoring(call: Call) -> Output:
-    """Runs until it is interrupted. Java writes its reports to a log, this prints them."""
+    """Run until it is interrupted. Java writes its reports to a log, this prints them."""
     since = call.admin.options.clock.millis()
     await pause(FIRST_SECONDS)
     while True:

@@ -119,7 +119,7 @@ async def print_msg_by_queue(call: Call) -> Output:
     Flag("c", "MessageNumber", "Number of message to be consumed"),
 )
 async def consume_message(call: Call) -> Output:
-    """Reads only: no offset is committed."""
+    """Read only: no offset is committed."""
     count = call.number("MessageNumber", 128)
     _check_arguments(call, count)
     if call.has("queueId"):

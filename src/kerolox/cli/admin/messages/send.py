@@ -127,7 +127,7 @@ def _average(times: list[int]) -> float:
     Flag("i", "interval", "print interval | default 10 seconds"),
 )
 async def cluster_rt(call: Call) -> Output:
-    """Runs until it is interrupted."""
+    """Run until it is interrupted."""
     is_log = call.boolean("print-log")
     info = await call.admin.cluster.info()
     clusters = [call["cluster"]] if call.has("cluster") else list(java_format.in_hash_order(info.cluster_addr_table))

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def run_pipeline(spark: "SparkSession", pipeline: Pipeline, run: Run) -> None:
-    """Runs a pipeline until all sinks are written, or until it is stopped.
+    """Run a pipeline until all sinks are written, or until it is stopped.
 
     Batch tables are written first, one after the other; then streams run concurrently.
     """
@@ -44,7 +44,7 @@ def run_pipeline(spark: "SparkSession", pipeline: Pipeline, run: Run) -> None:
 
 
 def build(spark: "SparkSession", pipeline: Pipeline) -> "dict[str, DataFrame]":
-    """Returns all tables by lower-case name, and registers them as temporary views."""
+    """Return all tables by lower-case name, and registers them as temporary views."""
     tables: dict[str, DataFrame] = {}
 
     def add(part: Source | Table, make: "Callable[[], DataFrame]") -> None:
@@ -72,7 +72,7 @@ def _read(spark: "SparkSession", source: Source) -> "DataFrame":
 
 
 def _check(source: Source) -> None:
-    """Checks options early, because Spark hides the error if a stream fails to start."""
+    """Check options early, because Spark hides the error if a stream fails to start."""
     from kerolox.spark.options import read_options
 
     try:
@@ -157,7 +157,7 @@ def _write(spark: "SparkSession", frame: "DataFrame", sink: Sink, run: Run) -> N
 
 
 def explain_errors(what: str, make: Callable[[], R]) -> R:
-    """Returns the result of `make`; an error of Spark becomes an OptionError with one sentence that names `what`."""
+    """Return the result of `make`; an error of Spark becomes an OptionError with one sentence that names `what`."""
     try:
         return make()
     except spark_errors() as error:

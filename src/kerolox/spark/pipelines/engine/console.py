@@ -15,7 +15,7 @@ Show = Callable[[PipelineProgress], None]
 
 @contextmanager
 def progress_display(stream: TextIO | None = None) -> Iterator[Show]:
-    """Yields a function that shows progress."""
+    """Yield a function that shows progress."""
     target = stream or sys.stderr
     if not target.isatty():
         yield ConsoleLines(target)

@@ -27,7 +27,7 @@ def option(
     envvar: str | None = None,
     is_secret: bool = False,
 ) -> Any:
-    """Returns a dataclass field with the metadata for its command line option.
+    """Return a dataclass field with the metadata for its command line option.
 
     On the command line it may have another name, `flag`, and a default from the environment, `envvar`.
     """
@@ -69,7 +69,7 @@ class PipelineOptions:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(PipelineOptions)}
 
     def topic_read_options(self, spark: "SparkSession", own: dict[str, str], *, is_stream: bool) -> dict[str, str]:
-        """Returns all options for reading topics: the pipeline's own, and those given with --option.
+        """Return all options for reading topics: the pipeline's own, and those given with --option.
 
         They are checked here, because Spark hides the error if a stream fails to start. On a cluster, minPartitions is
         set to the number of its cores; by default the format assumes the cores of the driver's machine.
@@ -88,13 +88,13 @@ class PipelineOptions:
         return options
 
     def client_options(self) -> "Options":
-        """Returns options for clients without Spark, with the connection options given with --option."""
+        """Return options for clients without Spark, with the connection options given with --option."""
         given = merged_options(self.connection_options, parse_pairs(self.format_options, "option"))
         return parse_connection_options(OptionParser(given)).client_options()
 
 
 def parse_pairs(texts: tuple[str, ...], name: str) -> dict[str, str]:
-    """Parses texts such as `failOnDataLoss=false`; OptionError names the option if one is malformed."""
+    """Parse texts such as `failOnDataLoss=false`; OptionError names the option if one is malformed."""
     pairs = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -105,7 +105,7 @@ def parse_pairs(texts: tuple[str, ...], name: str) -> dict[str, str]:
 
 
 def merged_options(own: dict[str, str], given: dict[str, str]) -> dict[str, str]:
-    """Returns both; OptionError if a given option contradicts one that the pipeline sets itself."""
+    """Return both; OptionError if a given option contradicts one that the pipeline sets itself."""
     known = {name.lower(): value for name, value in own.items()}
     for name, value in given.items():
         if known.get(name.lower(), value) != value:
@@ -114,7 +114,7 @@ def merged_options(own: dict[str, str], given: dict[str, str]) -> dict[str, str]
 
 
 def subscription_of(topics: tuple[str, ...], pattern: str | None) -> dict[str, str]:
-    """Returns the topics to read as options of `format("rocketmq")`; OptionError unless exactly one is given."""
+    """Return the topics to read as options of `format("rocketmq")`; OptionError unless exactly one is given."""
     if bool(topics) == bool(pattern):
         what = "contradict each other" if topics else "are both missing"
         raise OptionError(f"topic and pattern {what}: give one of them")
@@ -122,7 +122,7 @@ def subscription_of(topics: tuple[str, ...], pattern: str | None) -> dict[str, s
 
 
 def parse_trigger(text: str) -> dict[str, Any]:
-    """Returns keyword arguments of `writeStream.trigger`; OptionError if the text is not a trigger."""
+    """Return keyword arguments of `writeStream.trigger`; OptionError if the text is not a trigger."""
     if text.lower() == AVAILABLE_NOW.lower():
         return {"availableNow": True}
     if not _INTERVAL.fullmatch(text):
@@ -131,7 +131,7 @@ def parse_trigger(text: str) -> dict[str, Any]:
 
 
 def parse_timestamp(text: str, name: str) -> int:
-    """Parses a time to milliseconds; OptionError names the option if it is malformed."""
+    """Parse a time to milliseconds; OptionError names the option if it is malformed."""
     if text.isascii() and text.isdigit():
         return int(text)
     try:

@@ -29,7 +29,7 @@ class Paths:
         return self._system.getScheme() in _ATOMIC_RENAME_SCHEMES
 
     def entries(self, path: str) -> list[Entry]:
-        """Returns the entries of a folder; empty if it does not exist."""
+        """Return the entries of a folder; empty if it does not exist."""
         if not self.exists(path):
             return []
         found = self._system.listStatus(self._path(path))
@@ -45,7 +45,7 @@ class Paths:
         self._system.delete(self._path(path), True)
 
     def rename(self, source: str, target: str) -> None:
-        """Renames a file or folder; OSError if that fails."""
+        """Rename a file or folder; OSError if that fails."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -56,7 +56,7 @@ class Paths:
             raise OSError(f"{source} cannot be renamed to {target}")
 
     def write(self, path: str, text: str) -> None:
-        """Replaces a small file; after a crash, `read` returns the old or the new content."""
+        """Replace a small file; after a crash, `read` returns the old or the new content."""
         temporary = f"{path}.draft"
         stream = self._system.create(self._path(temporary), True)
         try:
@@ -68,7 +68,7 @@ class Paths:
         self.rename(temporary, path)
 
     def read(self, path: str) -> str | None:
-        """Returns the content of a small file; None if it does not exist."""
+        """Return the content of a small file; None if it does not exist."""
         for name in (path, f"{path}.draft"):
             # The temporary file alone is left if `write` was interrupted between delete and rename.
             if self.exists(name):

@@ -95,7 +95,7 @@ class StreamFollower:
         self.flow = flow
 
     def poll(self) -> bool:
-        """Returns whether there was a new batch."""
+        """Return whether there was a new batch."""
         before = self.flow.batch, self.flow.batch_millis
         for update in self.query.recentProgress:
             if update.batchId <= self.flow.batch:
@@ -115,7 +115,7 @@ class StreamFollower:
 
 
 def lag_of(sources: list[Any]) -> int | None:
-    """Returns the number of unread messages in all topics of a query; None if no source reports it."""
+    """Return the number of unread messages in all topics of a query; None if no source reports it."""
     lag = None
     for source in sources:
         with contextlib.suppress(ValueError, TypeError, AttributeError, msgspec.DecodeError):

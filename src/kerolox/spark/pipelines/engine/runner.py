@@ -62,7 +62,7 @@ class SignalFlag:
         return self._is_set
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Returns whether the flag is set, at once or within the timeout; of several waiters one is woken early."""
+        """Return whether the flag is set, at once or within the timeout; of several waiters one is woken early."""
         if not self._is_set:
             with contextlib.suppress(Empty):
                 self._wake_ups.get(timeout=timeout_seconds)
@@ -109,12 +109,12 @@ class Run:
         return self
 
     def _write_heartbeats(self) -> None:
-        """Updates the progress file even while nothing happens: the dashboard treats an old file as a dead run."""
+        """Update the progress file even while nothing happens: the dashboard treats an old file as a dead run."""
         while not self._has_ended.wait(WRITE_INTERVAL_SECONDS):
             self._file.write(self.progress)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        """Suppresses Stopped: a requested stop is not a failure."""
+        """Suppress Stopped: a requested stop is not a failure."""
         self._has_ended.set()
         self._heartbeat.join()
         is_stop = isinstance(error, Stopped)
@@ -125,7 +125,7 @@ class Run:
         return is_stop
 
     def install_signal_handlers(self) -> None:
-        """Makes Ctrl-C and SIGTERM stop this run, and a second one stop it at once; only in a main thread."""
+        """Make Ctrl-C and SIGTERM stop this run, and a second one stop it at once; only in a main thread."""
 
         def handle(number: int, frame: object) -> None:
             (self.stop_now if self.stop.is_set() else self.stop).set()
@@ -135,13 +135,13 @@ class Run:
                 signal.signal(number, handle)
 
     def add_flow(self, name: str) -> FlowProgress:
-        """Adds the progress of a flow, which the caller updates."""
+        """Add the progress of a flow, which the caller updates."""
         flow = FlowProgress(name)
         self.progress.flows.append(flow)
         return flow
 
     def report(self) -> None:
-        """Shows and writes the changed progress."""
+        """Show and write the changed progress."""
         self._show(self.progress)
         self._file.write(self.progress)
 
@@ -151,12 +151,12 @@ class Run:
         self._set_state("running")
 
     def raise_if_stopped(self) -> None:
-        """Raises Stopped if a stop was requested."""
+        """Raise Stopped if a stop was requested."""
         if self.stop.is_set():
             raise Stopped
 
     def follow_streams(self, queries: "Mapping[str, StreamingQuery]") -> None:
-        """Waits until all queries have ended or a stop was requested; PipelineFailed if one has failed.
+        """Wait until all queries have ended or a stop was requested; PipelineFailed if one has failed.
 
         After a stop request each query may finish its running batch. A batch that is interrupted is repeated by the
         next run.
@@ -177,7 +177,7 @@ class Run:
                 follower.query.stop()
 
     def run_job(self, spark: "SparkSession", job: Callable[[], R]) -> R:
-        """Returns the result of a batch job, run in a thread; a stop request cancels it and raises Stopped."""
+        """Return the result of a batch job, run in a thread; a stop request cancels it and raises Stopped."""
         from pyspark import InheritableThread
 
         group = f"kerolox-{self.progress.name}-{now_millis()}"
@@ -219,7 +219,7 @@ class Run:
                 raise PipelineFailed(f"{follower.flow.name}: {error_sentence(error)}") from error
 
     def _finish_batches(self, followers: list[StreamFollower]) -> None:
-        """Waits until every running batch has finished, or GRACE_SECONDS have passed, and stops the queries."""
+        """Wait until every running batch has finished, or GRACE_SECONDS have passed, and stop the queries."""
         deadline = time.monotonic() + GRACE_SECONDS
         for follower in followers:
             batch = follower.flow.batch
@@ -243,17 +243,17 @@ class Run:
 
 
 def activate(spark: "SparkSession") -> None:
-    """Makes a session the active one of this thread: Spark looks up sink formats only in the active session."""
+    """Make a session the active one of this thread: Spark looks up sink formats only in the active session."""
     spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
 
 def to_pipeline_error(error: BaseException) -> BaseException:
-    """Converts an error of Spark to PipelineFailed; returns others unchanged."""
+    """Convert an error of Spark to PipelineFailed; return others unchanged."""
     return PipelineFailed(error_sentence(error)) if isinstance(error, spark_errors()) else error
 
 
 def spark_errors() -> tuple[type[BaseException], ...]:
-    """Returns the exception classes of Spark, in Python and from the JVM."""
+    """Return the exception classes of Spark, in Python and from the JVM."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -261,7 +261,7 @@ def spark_errors() -> tuple[type[BaseException], ...]:
 
 
 def error_sentence(error: BaseException) -> str:
-    """Returns the reason of an error in one sentence, without stack traces of Java and Python.
+    """Return the reason of an error in one sentence, without stack traces of Java and Python.
 
     If a Python worker of Spark failed, that is the last line of its traceback.
     """

@@ -40,7 +40,7 @@ _LOCAL_SETTINGS: Final = {
 
 @contextmanager
 def session(run: Run, master: str | None = None, settings: Mapping[str, str] | None = None) -> "Iterator[SparkSession]":
-    """Yields a session with the RocketMQ formats registered, and stops it at the end.
+    """Yield a session with the RocketMQ formats registered, and stop it at the end.
 
     The default master, unless spark-submit has set one, is local. Settings of spark-submit and spark-defaults.conf
     are kept.
@@ -92,7 +92,7 @@ def _configuration(name: str, master: str | None, settings: Mapping[str, str]) -
 
 
 def _silence_startup() -> None:
-    """Keeps Spark's start-up log off the console, unless the user has configured log4j."""
+    """Keep Spark's start-up log off the console, unless the user has configured log4j."""
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if "log4j" not in options and "SPARK_CONF_DIR" not in os.environ:
         quiet = (Path(__file__).parent / "log4j2.properties").as_uri()

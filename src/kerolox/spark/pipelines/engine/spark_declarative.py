@@ -30,7 +30,7 @@ _STOP_SECONDS: Final = 30
 
 
 def run_spec(spec: Path, run: Run, master: str | None = None, settings: Mapping[str, str] | None = None) -> None:
-    """Runs the spec to its end, or until `run` is stopped; PipelineFailed with the reason if Spark failed."""
+    """Run the spec to its end, or until `run` is stopped; PipelineFailed with the reason if Spark failed."""
     check_runnable()
     command = [*_command(master), "run", "--spec", str(spec.absolute())]
     environ = dict(os.environ)
@@ -71,7 +71,7 @@ def _command(master: str | None) -> list[str]:
 
 
 def _submit_arguments(spec: Path, settings: Mapping[str, str]) -> str:
-    """Returns PYSPARK_SUBMIT_ARGS for the server: the runner itself passes on only the last --conf."""
+    """Return PYSPARK_SUBMIT_ARGS for the server: the runner itself passes on only the last --conf."""
     state = spec.absolute().parent / ".spark-pipeline"
     conf = {
         # Only Hive's catalog keeps the tables from one run to the next.
@@ -90,7 +90,7 @@ def _submit_arguments(spec: Path, settings: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def _process(command: list[str], environ: dict[str, str], folder: Path) -> "Iterator[subprocess.Popen[str]]":
-    """Yields Spark's runner; on exit it is ended with all its child processes."""
+    """Yield Spark's runner; on exit it is ended with all its child processes."""
     # In its own process session, so that Ctrl-C reaches only us, and we end it in order.
     process = subprocess.Popen(  # noqa: S603
         command,
@@ -124,7 +124,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 
 def _follow(process: "subprocess.Popen[str]", run: Run) -> Iterator[str]:
-    """Yields the output lines of Spark's runner, copied to stderr, until it ends or `run` is stopped."""
+    """Yield the output lines of Spark's runner, copied to stderr, until it ends or `run` is stopped."""
     assert process.stdout is not None
     done = threading.Event()
 
@@ -158,6 +158,6 @@ def _update(run: Run, flows: dict[str, FlowProgress], name: str, state: str) -> 
 
 
 def reason_of(lines: list[str]) -> str:
-    """Returns the last line that looks like an error."""
+    """Return the last line that looks like an error."""
     errors = [line.strip() for line in lines if re.search(r"Exception|Error|FAILED|\[[A-Z_.]+\]", line)]
     return errors[-1][:600] if errors else "Spark's runner failed; see its output"

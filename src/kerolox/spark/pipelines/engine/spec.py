@@ -80,7 +80,7 @@ class Pipeline:
 def read_pipeline(
     file: Path, *, name_server: str | None = None, variables: Mapping[str, str] | None = None
 ) -> Pipeline:
-    """Parses and checks a file; OptionError names the invalid key and the remedy.
+    """Parse and check a file; OptionError names the invalid key and the remedy.
 
     `${NAME}` in a value is replaced by a variable of `variables`, or else of the environment.
     """
@@ -97,7 +97,7 @@ def read_pipeline(
 def pipeline_of(
     content: Mapping[str, Any], *, folder: Path, default_name: str, name_server: str | None = None
 ) -> Pipeline:
-    """Checks parsed TOML; relative paths are relative to `folder`."""
+    """Check parsed TOML; relative paths are relative to `folder`."""
     section = TomlSection(content, "the file")
     name = section.text("name") or default_name
     if not _NAME.fullmatch(name):
@@ -233,7 +233,7 @@ class _SpecBuilder:
         return options
 
     def path(self, text: str) -> str:
-        """Returns a path that does not depend on the working directory."""
+        """Return a path that does not depend on the working directory."""
         return text if _HAS_SCHEME.match(text) else str(self.folder / Path(text).expanduser())
 
 
@@ -254,7 +254,7 @@ def _watermark(section: TomlSection) -> Watermark | None:
 
 
 def _substituted(value: Any, variables: Mapping[str, str]) -> Any:
-    """Returns `value` with variables substituted in all its strings; `$$` is a literal dollar sign."""
+    """Return `value` with variables substituted in all its strings; `$$` is a literal dollar sign."""
     if isinstance(value, dict):
         return {key: _substituted(part, variables) for key, part in value.items()}
     if isinstance(value, list):
