@@ -101,13 +101,13 @@ class BrokerFixture:
 
 @asynccontextmanager
 async def running(
-    directory: Path, clock: Clock | None = None, policies: Sequence[Policy] = (), **changes: str
+    directory: Path, clock: Clock | None = None, policies: Sequence[Policy] = (), /, **changes: str
 ) -> AsyncIterator[BrokerFixture]:
     async with Broker(settings(directory, **changes), clock=clock, policies=policies) as broker, Client() as client:
         yield BrokerFixture(broker, client)
 
 
-def sending(topic: str, queue_id: int = 0, sys_flag: int = 0, **names: str) -> SendMessageV2:
+def sending(topic: str, queue_id: int = 0, sys_flag: int = 0, /, **names: str) -> SendMessageV2:
     return SendMessageV2(
         producer_group="producers",
         topic=topic,

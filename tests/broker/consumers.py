@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from kerolox.broker import Broker
 from kerolox.remoting.client import Client
 from kerolox.remoting.router import Incoming, Router, handles
 from kerolox.wire.bodies.offsets import ResetOffsetBody
-from kerolox.wire.header import Empty
+from kerolox.wire.header import Empty, Request
 from kerolox.wire.headers import clients as h
 from kerolox.wire.headers import offsets as o
 from kerolox.wire.reply import Reply
 from tests.broker.brokers import BrokerFixture
+
+Q = TypeVar("Q", bound=Request[Any])
 
 
 class Consumer:
@@ -22,7 +25,7 @@ class Consumer:
         self.requests: asyncio.Queue[tuple[object, bytes]] = asyncio.Queue()
         self.answer: Reply[Empty] | None = Reply()
 
-    async def _answer(self, request: Incoming[object]) -> Reply[Empty]:  # type: ignore[type-var]
+    async def _answer(self, request: Incoming[Q]) -> Reply[Empty]:
         self.requests.put_nowait((request.header, request.body))
         if self.answer is None:
             await asyncio.Event().wait()

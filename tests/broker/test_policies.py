@@ -38,7 +38,7 @@ async def test_every_request_in_every_form_is_refused_by_the_policy(
 ) -> None:
     policy = SwitchedPolicy(is_refusing=True)
     codes = handled(monkeypatch)
-    async with running(tmp_path, policies=[policy]) as broker, await Peer.to(broker.broker.address) as peer:
+    async with running(tmp_path, None, [policy]) as broker, await Peer.to(broker.broker.address) as peer:
         kinds = broker.broker.router.requests
         for kind in kinds.values():
             await peer.send(b"".join(forms_of(kind, KNOWN, 1)))
@@ -81,7 +81,7 @@ async def test_sends_whose_header_was_learnt_are_refused_after_the_policy_change
     tmp_path: Path, serialization: int, collected: list[int]
 ) -> None:
     policy = SwitchedPolicy()
-    async with running(tmp_path, policies=[policy]) as broker, await Peer.to(broker.broker.address) as peer:
+    async with running(tmp_path, None, [policy]) as broker, await Peer.to(broker.broker.address) as peer:
         await broker.send("orders", b"first", 3)
         for first in (100_000, 200_000, 300_000):
             answers = await send_many(peer, frames_of(first, serialization=serialization))
@@ -121,7 +121,7 @@ async def test_of_sends_collected_from_two_connections_only_the_admitted_are_sto
 
     policy = OfOne()
     async with (
-        running(tmp_path, policies=[policy]) as broker,
+        running(tmp_path, None, [policy]) as broker,
         await Peer.to(broker.broker.address) as one,
         await Peer.to(broker.broker.address) as other,
     ):
@@ -146,7 +146,7 @@ async def test_of_sends_collected_from_two_connections_only_the_admitted_are_sto
 
 async def test_oneway_sends_are_refused_too(tmp_path: Path) -> None:
     policy = SwitchedPolicy()
-    async with running(tmp_path, policies=[policy]) as broker, await Peer.to(broker.broker.address) as peer:
+    async with running(tmp_path, None, [policy]) as broker, await Peer.to(broker.broker.address) as peer:
         await broker.send("orders", b"first", 3)
         for first in (100_000, 200_000, 300_000):
             await send_many(peer, frames_of(first))

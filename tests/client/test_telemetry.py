@@ -50,7 +50,8 @@ def reader(cluster: Cluster) -> PullConsumer:
 
 def trace_of(span: ReadableSpan) -> int:
     assert span.context is not None
-    return span.context.trace_id
+    trace_id: int = span.context.trace_id
+    return trace_id
 
 
 def attributes(span: ReadableSpan) -> dict[str, object]:
@@ -126,9 +127,8 @@ async def test_context_of_returns_the_trace_of_a_message(cluster: Cluster, expor
     async with Producer("shop", options=options(cluster), hooks=[exported.hook]) as producer:
         await producer.send(Message("orders", b"one"))
     async with reader(cluster) as consumer:
-        async for message in consumer:
-            found = trace.get_current_span(context_of(message)).get_span_context()
-            break
+        message = await anext(consumer)
+        found = trace.get_current_span(context_of(message)).get_span_context()
 
     (sent,) = exported.named("send orders")
     assert sent.context is not None

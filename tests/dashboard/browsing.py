@@ -23,7 +23,7 @@ class Visitor:
         self.dashboard = dashboard
         self.token = ""
 
-    async def get(self, path: str, status: int = 200, **query: Any) -> str:
+    async def get(self, path: str, status: int = 200, /, **query: Any) -> str:
         """Returns the HTML of a page, and remembers the token of its forms."""
         response = await self.client.get(path, params=query or None)
         assert response.status_code == status, response.text
@@ -31,7 +31,7 @@ class Visitor:
             self.token = found[1]
         return response.text
 
-    async def see(self, path: str, status: int = 200, **query: Any) -> str:
+    async def see(self, path: str, status: int = 200, /, **query: Any) -> str:
         """Returns the visible text of a page."""
         return read(await self.get(path, status, **query))
 
@@ -53,8 +53,9 @@ def read(text: str) -> str:
 async def visiting(options: DashboardOptions, tmp_path: Path) -> AsyncIterator[Visitor]:
     folder = options.pipelines_folder or tmp_path / "pipelines"
     # Generous timeouts for loaded machines.
-    limits = {"timeout_seconds": 30, "members_timeout_seconds": 30}
-    dashboard = Dashboard(replace(options, port=0, pipelines_folder=folder, **limits))
+    dashboard = Dashboard(
+        replace(options, port=0, pipelines_folder=folder, timeout_seconds=30, members_timeout_seconds=30)
+    )
     async with (
         Supervisor(dashboard),
         httpx.AsyncClient(base_url=dashboard.url, timeout=60, trust_env=False) as client,

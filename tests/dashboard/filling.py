@@ -26,7 +26,7 @@ async def dead_letters(namesrv_addr: str, group: str, *messages: Message) -> Non
         await admin.groups.create(SubscriptionGroupConfig(group_name=group, retry_max_times=0))
         await send(namesrv_addr, *messages)
 
-        async def fail(message: Received) -> None:
+        async def fail(messages: list[Received]) -> None:
             raise ValueError("no stock")
 
         consumer = PushConsumer(
@@ -47,7 +47,7 @@ async def traced(namesrv_addr: str, group: str, message: Message) -> SendResult:
     async with AdminClient(namesrv_addr=namesrv_addr) as admin:
         got = asyncio.Event()
 
-        async def handle(message: Received) -> None:
+        async def handle(messages: list[Received]) -> None:
             got.set()
 
         async with asyncio.timeout(SECONDS):

@@ -80,7 +80,7 @@ async def environment(browser: Browser, tmp_path_factory: pytest.TempPathFactory
                 yield Environment(urls[0], urls[1], admin, cluster.brokers[0].address, member, place)
 
 
-async def _ignore(message: Received) -> None:
+async def _ignore(messages: list[Received]) -> None:
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from kerolox.broker import Settings
 from kerolox.cli.app import main

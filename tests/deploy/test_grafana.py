@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from docs.metrics import process_metrics
 from kerolox.broker.metrics import names as broker

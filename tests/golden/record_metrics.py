@@ -74,8 +74,8 @@ def _decide(namesrv: str) -> None:
     with TransactionProducer(
         "banks", lambda _: Decision.COMMIT, namesrv_addr=namesrv, send_timeout_seconds=30
     ) as producer:
-        for decision in (Decision.COMMIT, Decision.ROLLBACK):
-            producer.send_in_transaction(Message("made", b"half"), lambda _, decided=decision: decided)
+        for decide in (lambda _: Decision.COMMIT, lambda _: Decision.ROLLBACK):
+            producer.send_in_transaction(Message("made", b"half"), decide)
 
 
 def _pop(namesrv: str) -> None:

@@ -39,6 +39,7 @@ async def test_a_failed_service_closes_all_servers_and_is_raised(
     tmp_path: Path, kind: type[Service], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = asyncio.Event()
+    address = ""
 
     async def fail(service: Service) -> None:
         await wanted.wait()
@@ -50,7 +51,6 @@ async def test_a_failed_service_closes_all_servers_and_is_raised(
         wanted.set()
         await asyncio.Event().wait()
 
-    address = ""
     monkeypatch.setattr(kind, "run", fail)
     with pytest.raises(ServiceFailed) as raised:
         async with asyncio.timeout(30), cluster(tmp_path) as running:

@@ -113,7 +113,7 @@ def test_the_default_pull_group_is_that_of_the_tools() -> None:
 )
 def test_an_invalid_option_is_reported_with_the_remedy(options: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        _read(**options)
+        _read(is_stream=False, **options)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Union
 
@@ -116,8 +117,8 @@ class SimulatedDisk:
             yield self._new_disk(
                 _copy(
                     self.root,
-                    lambda inode, chance=chance, share=share: _torn(inode, chance, share),
-                    lambda directory, chance=chance: _some_names(directory, chance),
+                    partial(_torn, chance=chance, share=share),
+                    partial(_some_names, chance=chance),
                 )
             )
 

@@ -47,7 +47,7 @@ def batch(bodies: list[bytes], topic: str = "orders", queue_id: int = 0, **prope
     records, starts = bytearray(), []
     for body in bodies:
         starts.append(len(records))
-        records += record(body, topic, queue_id, **properties)
+        records += record(body, topic, queue_id, 0, **properties)
     return Append(topic, queue_id, records, tuple(starts))
 
 
@@ -58,7 +58,7 @@ def draft_of_size(size: int, topic: str = "t", queue_id: int = 0) -> Append:
     return append
 
 
-def config(flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH, **settings: object) -> StoreConfig:
+def config(flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH, /, **settings: object) -> StoreConfig:
     chosen = StoreConfig(
         store_path_root_dir=ROOT,
         mapped_file_size_commit_log=SEGMENT_SIZE,

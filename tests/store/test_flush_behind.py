@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -36,11 +38,11 @@ class CountingDisk(SimulatedDisk):
         self.synced: list[str] = []
         self.threads: set[int] = set()
 
-    def _change(self, kind: str, path: object, *args: object) -> None:  # type: ignore[override]
+    def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:
         if kind == "sync":
             self.synced.append(str(path))
             self.threads.add(threading.get_ident())
-        super()._change(kind, path, *args)  # type: ignore[arg-type]
+        super()._change(kind, path, halfway)
 
     def queues_synced(self) -> list[str]:
         found = [path for path in self.synced if "consumequeue" in path and path.endswith(f"{0:020d}")]

@@ -300,7 +300,7 @@ def test_properties_that_are_too_long_are_refused_before_parsing(monkeypatch: py
 @pytest.mark.parametrize("properties", [{}, {"TAGS": "red"}, {"KEYS": "a b", "TAGS": "red"}, {"own": "x", "KEYS": "c"}])
 @pytest.mark.parametrize("host", [HOST, hosts.parse("[2001:db8::1]:10911")])
 def test_plain_messages_encoded_together_equal_single_ones(properties: dict[str, str], host: bytes) -> None:
-    sent = [message(b"%d" % number, UNIQ_KEY=f"u{number}", **properties) for number in range(3)]
+    sent = [message(b"%d" % number, sys_flag=0, UNIQ_KEY=f"u{number}", **properties) for number in range(3)]
     for one in sent:
         one.born_host = host
         one.sys_flag = sysflag.BORN_HOST_V6 if host != HOST else 0

@@ -185,7 +185,9 @@ def test_an_unknown_serialization_is_a_protocol_error(serialization: int) -> Non
 
 @SERIALIZATIONS
 def test_a_response_has_the_opaque_and_the_response_bit(serialization: int) -> None:
-    found = read(command.encode_answer(serialization, 42, 22, "not found", {"value": "v"}, b"body"))
+    frame = command.encode_answer(serialization, 42, 22, "not found", {"value": "v"}, b"body")
+    assert isinstance(frame, bytes)
+    found = read(frame)
 
     assert (found.opaque, found.code, found.remark, found.flag) == (42, 22, "not found", 1)
     assert (ext_text(found.ext), found.body, found.serialization) == ({"value": "v"}, b"body", serialization)

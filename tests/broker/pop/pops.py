@@ -102,7 +102,17 @@ def received(reply: Reply[Popped], broker_name: str) -> list[tuple[Message, Rece
         handle = message.get("POP_CK")
         if handle is not None:
             parts = handle.split(" ")
-            receipt = ReceiptHandle(*map(int, parts[:4]), parts[4], parts[5], int(parts[6]), int(parts[7]))
+            start_offset, pop_time, invisible_time, revive_queue_id = map(int, parts[:4])
+            receipt = ReceiptHandle(
+                start_offset,
+                pop_time,
+                invisible_time,
+                revive_queue_id,
+                parts[4],
+                parts[5],
+                int(parts[6]),
+                int(parts[7]),
+            )
         else:
             receipt = ReceiptHandle(
                 starts["0", str(message.queue_id)],

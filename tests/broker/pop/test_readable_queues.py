@@ -35,7 +35,8 @@ async def test_queues_of_all_brokers_are_returned_even_while_no_name_server_answ
             for broker in cluster.brokers:
                 broker.topics.create("orders", 2)
             async with asyncio.timeout(20):
-                found: list[MessageQueue] | None = None
+                queues, _, clock = create(tmp_path, client, cluster.namesrv_addr)
+                found = await queues.of("orders")
                 while found is None or len(found) < 4:
                     queues, _, clock = create(tmp_path, client, cluster.namesrv_addr)
                     found = await queues.of("orders")

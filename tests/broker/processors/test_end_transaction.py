@@ -17,6 +17,7 @@ from kerolox.runtime.clock import ManualClock
 from kerolox.store.index import index_file
 from kerolox.store.index.key_index import KeyIndex
 from kerolox.wire.headers.broker import ResumeCheckHalfMessage
+from kerolox.wire.headers.messages import EndTransaction
 from tests.broker.brokers import BrokerFixture, running, sending
 from tests.broker.transactions.producers import COMMIT, GROUP, ROLLBACK, Producer, ending, half, producing, until
 
@@ -129,11 +130,12 @@ async def test_an_end_that_does_not_match_its_half_message_is_refused(
 ) -> None:
     queue_offset, physical_offset = await producer.prepare(half())
     other = await broker.send("orders", b"plain", 1, PGROUP=GROUP)
+    assert other.queue_offset is not None
     (plain,) = await broker.messages("orders", 1)
 
-    async def refused(request: object) -> str:
+    async def refused(request: EndTransaction) -> str:
         with pytest.raises(SystemFailure) as error:
-            await broker.call(request)  # type: ignore[type-var,arg-type]
+            await broker.call(request)
         return error.value.remark or ""
 
     for decision in (COMMIT, ROLLBACK):
@@ -142,7 +144,7 @@ async def test_an_end_that_does_not_match_its_half_message_is_refused(
         assert wrong == "The transaction state table offset wrong"
         missing = "Find prepared transaction message failed"
         for offsets in ((0, physical_offset + 1), (0, 2**62), (0, -1), (other.queue_offset, plain.physical_offset)):
-            assert await refused(ending(offsets, decision)) == missing  # type: ignore[arg-type]
+            assert await refused(ending(offsets, decision)) == missing
     assert len(await broker.messages("orders", 1)) == 1
     assert len(broker.broker.transactions.op_queue) == 0
 

@@ -30,8 +30,7 @@ def by_key(
 
 
 async def test_messages_are_found_by_key_in_the_order_of_the_log(broker: BrokerFixture) -> None:
-    for number in range(3):
-        last = await broker.send("orders", b"%d" % number, KEYS="a k")
+    *_, last = [await broker.send("orders", b"%d" % number, KEYS="a k") for number in range(3)]
     await broker.send("orders", b"other", KEYS="b")
 
     reply = await broker.call(by_key("k"))

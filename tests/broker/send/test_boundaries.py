@@ -14,9 +14,9 @@ from tests.broker.send.test_uniform import COUNT, frames_of
 from tests.remoting.support import Peer
 
 
-async def codes_by_queue(broker: BrokerFixture, peer: Peer, first: int, **options: int) -> dict[int, set[int]]:
+async def codes_by_queue(broker: BrokerFixture, peer: Peer, first: int, serialization: int) -> dict[int, set[int]]:
     """Sends many frames over five queues at once; returns the response codes by requested queue."""
-    await peer.send(b"".join(frames_of(first, queues=5, **options)))  # type: ignore[arg-type]
+    await peer.send(b"".join(frames_of(first, queues=5, serialization=serialization)))
     codes: dict[int, set[int]] = {}
     for answer in await peer.answers(COUNT):
         codes.setdefault(answer.opaque % 5, set()).add(answer.code)
@@ -32,7 +32,7 @@ async def test_the_queue_id_after_the_last_is_refused_among_many_sends(tmp_path:
             await peer.send(b"".join(frames_of(first, queues=4, serialization=serialization)))
             assert {answer.code for answer in await peer.answers(COUNT)} == {ResponseCode.SUCCESS}
 
-        codes = await codes_by_queue(broker, peer, 300_000, serialization=serialization)
+        codes = await codes_by_queue(broker, peer, 300_000, serialization)
 
         assert codes.pop(4) == {ResponseCode.INVALID_PARAMETER}
         assert list(codes.values()) == [{ResponseCode.SUCCESS}] * 4

@@ -180,7 +180,7 @@ async def test_under_sync_flush_all_are_answered_when_they_are_durable(tmp_path:
 
 async def test_a_compressed_message_is_plain_and_keeps_its_flag(broker: BrokerFixture) -> None:
     await broker.send("orders", b"first")
-    request = sending("orders", sys_flag=sysflag.COMPRESSED, UNIQ_KEY="u1")
+    request = sending("orders", 0, sysflag.COMPRESSED, UNIQ_KEY="u1")
 
     await exchange(broker, frame(request, 1), answers=1)
 

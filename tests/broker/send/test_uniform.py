@@ -1,7 +1,7 @@
 """Sends that are alike, taken together: over real sockets, many in one turn of the loop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,11 @@ def frames_of(
     queues: int = 3,
     born: int = 1_700_000_000_000,
     request: Callable[..., SendMessageV2] = sending,
-    **names: str,
+    names: Mapping[str, str] | None = None,
 ) -> list[bytes]:
     made = []
     for number in range(first, first + count):
-        header = request("orders", number % queues, UNIQ_KEY=f"u{number:06}", **names)
+        header = request("orders", number % queues, UNIQ_KEY=f"u{number:06}", **(names or {}))
         header.born_timestamp = born + number
         made.append(
             encode(serialization, code=header.code, opaque=number, flag=flag, ext=header.ext(), body=body(number))
@@ -117,7 +117,7 @@ async def test_each_is_stored_as_it_was_sent_and_answered_with_its_place(
 
     for number in range(4):
         first = 100_000 + number * COUNT
-        answers = await sender.exchange(frames_of(first, serialization=serialization, **names))
+        answers = await sender.exchange(frames_of(first, serialization=serialization, names=names))
         assert places(answers) == expected(first, offset=number * COUNT // 3)
         assert {answer.serialization for answer in answers.values()} == {serialization}
 
@@ -192,9 +192,9 @@ async def test_one_that_differs_goes_the_way_of_all_requests(
 ) -> None:
     await broker.send("orders", b"first", 3)
     sender = await connect()
-    await sender.exchange(frames_of(100_000, WAIT="true"))
-    frames = frames_of(200_000, WAIT="true")
-    odd = sending("orders", 0, sys_flag=sysflag.COMPRESSED, UNIQ_KEY="u900000", WAIT="true")
+    await sender.exchange(frames_of(100_000, names={"WAIT": "true"}))
+    frames = frames_of(200_000, names={"WAIT": "true"})
+    odd = sending("orders", 0, sysflag.COMPRESSED, UNIQ_KEY="u900000", WAIT="true")
     frames[5] = encode(JSON, code=odd.code, opaque=900_000, flag=0, ext=odd.ext(), body=b"compressed")
 
     answers = await sender.exchange(frames)
@@ -335,7 +335,9 @@ async def test_headers_that_keep_differing_are_left_alone_for_a_while(
     for _ in range(4):
         frames = [
             frame
-            for pair in zip(frames_of(first, TAGS="red"), frames_of(first + COUNT, TAGS="tan"), strict=True)
+            for pair in zip(
+                frames_of(first, names={"TAGS": "red"}), frames_of(first + COUNT, names={"TAGS": "tan"}), strict=True
+            )
             for frame in pair
         ]
         answers = await sender.exchange(frames)
@@ -351,7 +353,7 @@ async def test_headers_that_keep_differing_are_left_alone_for_a_while(
 async def test_nothing_large_is_kept_to_learn_from(broker: BrokerFixture, connect: Any, change: dict[str, Any]) -> None:
     await broker.send("orders", b"first", 3)
     sender = await connect()
-    await sender.exchange(frames_of(100_000, KEYS="a"))
+    await sender.exchange(frames_of(100_000, names={"KEYS": "a"}))
 
     await sender.exchange([encode(JSON, code=RequestCode.GET_BROKER_RUNTIME_INFO, opaque=1, **change)])
 
@@ -366,7 +368,7 @@ async def test_if_they_cannot_be_taken_together_they_and_all_others_are_answered
     await broker.send("orders", b"first", 3)
     senders = [await connect() for _ in range(2)]
     for sender, tags in zip(senders, ("red", "green"), strict=True):
-        await sender.exchange(frames_of(100_000, TAGS=tags))
+        await sender.exchange(frames_of(100_000, names={"TAGS": tags}))
     made = HeaderColumns.columns
 
     def columns(alike: HeaderColumns, headers: list[bytes]) -> Columns | None:
@@ -377,8 +379,8 @@ async def test_if_they_cannot_be_taken_together_they_and_all_others_are_answered
     monkeypatch.setattr(HeaderColumns, "columns", columns)
 
     exchanged = [
-        senders[0].exchange(frames_of(200_000, TAGS="red")),
-        senders[1].exchange(frames_of(300_000, TAGS="green")),
+        senders[0].exchange(frames_of(200_000, names={"TAGS": "red"})),
+        senders[1].exchange(frames_of(300_000, names={"TAGS": "green"})),
     ]
     answers = await asyncio.gather(*exchanged)
 

@@ -369,7 +369,8 @@ async def test_a_restart_continues_where_the_check_stopped(tmp_path: Path, clock
 async def test_a_commit_whose_op_was_lost_in_a_crash_is_not_repeated(tmp_path: Path, clock: ManualClock) -> None:
     async with running(tmp_path / "store", clock, **NO_ROUNDS) as broker, producing(broker) as producer:
         for number in range(3):
-            offsets = await producer.prepare(half(key=f"K{number}", **({"DELAY": "18"} if number == 1 else {})))
+            key = f"K{number}"
+            offsets = await producer.prepare(half(key=key, DELAY="18") if number == 1 else half(key=key))
             if number < 2:
                 await producer.end(offsets, COMMIT)
         first = (0, (await broker.messages(HALF_TOPIC))[0].physical_offset)

@@ -10,8 +10,9 @@ from kerolox.client.hooks import Consuming
 from kerolox.client.messages import Message, Received
 from kerolox.client.producer.producer import Producer
 from kerolox.client.producer.transactions import Decision, TransactionProducer
+from kerolox.client.tracing import trace_format
 from kerolox.client.tracing.trace_format import EndTransaction, Pub, Record, SubAfter, SubBefore
-from kerolox.client.tracing.tracer import Tracing, trace_format
+from kerolox.client.tracing.tracer import Tracing
 from kerolox.testing import Cluster
 from tests.client.consumer.consumers import RecordingHandler, sender
 from tests.client.sessions import options, until

@@ -85,7 +85,7 @@ async def test_an_invalid_reset_changes_no_offset(
 async def test_members_are_shown_with_their_running_info(visitor: Visitor, cluster: Cluster) -> None:
     got = asyncio.Event()
 
-    async def handle(message: Received) -> None:
+    async def handle(messages: list[Received]) -> None:
         got.set()
 
     consumer = PushConsumer("shop", handle, topics="orders", namesrv_addr=cluster.namesrv_addr)

@@ -161,7 +161,7 @@ async def test_a_message_is_consumed_directly_by_a_member(
 ) -> None:
     await admin.topics.create("orders", read_queues=1, write_queues=1)
     await filling.send(cluster.namesrv_addr, filling.order(1))
-    got: asyncio.Queue[Received] = asyncio.Queue()
+    got: asyncio.Queue[list[Received]] = asyncio.Queue()
     consumer = PushConsumer(
         "billing",
         got.put,

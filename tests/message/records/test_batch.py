@@ -81,7 +81,7 @@ def test_a_wrong_length_is_rejected(at: int, number: int) -> None:
         batch.decode(lying)
     with pytest.raises(RecordError, match="part 0 of a batch"):
         batch.to_records(bytes(lying), Message("t", b""))
-    assert batch.has_at_most(lying, 4)
+    assert batch.has_at_most(bytes(lying), 4)
 
 
 @given(st.binary(max_size=200))

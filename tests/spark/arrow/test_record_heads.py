@@ -26,7 +26,8 @@ def _records(sizes: list[int]) -> bytes:
 def test_walk_finds_records_of_any_size(some: list[tuple[int, int]], rows_max: int, stop: int, missing: int) -> None:
     sizes = [size for size, count in some for _ in range(count)]
     data = _records(sizes)[: max(sum(sizes) - missing, 0)]
-    expected, at = [], 0
+    expected: list[int] = []
+    at = 0
     for size in sizes:
         if at >= stop or len(expected) == rows_max or at + size > len(data):
             break

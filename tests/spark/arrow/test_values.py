@@ -46,6 +46,7 @@ def test_invalid_utf8_is_reported_per_row() -> None:
 
     assert (good, last) == (("größe", None), ("z", None))
     assert bad[0] is None
+    assert bad[1] is not None
     assert "invalid start byte" in bad[1]
 
 

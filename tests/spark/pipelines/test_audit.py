@@ -16,7 +16,7 @@ from tests.spark.clusters import Brokers
 from tests.spark.pipelines.test_trace import JAVA_BATCH, consumed, send_traces
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 
 def rows_of(spark: SparkSession, options: AuditOptions) -> dict[str | None, dict[str, int | None]]:
@@ -93,11 +93,11 @@ def test_lost_duplicated_and_waiting_messages_are_counted(
     ) == {None: {"produced": None, "stored": 0, "consumed": None, "waiting": None, "lost": None, "duplicated": 0}}
 
 
-def _ends(rows: list[object]) -> dict[tuple[str, int], int]:
+def _ends(rows: list[Row]) -> dict[tuple[str, int], int]:
     ends: dict[tuple[str, int], int] = {}
     for row in rows:
-        queue = row.brokerName, row.queueId  # type: ignore[attr-defined]
-        ends[queue] = max(ends.get(queue, 0), row.queueOffset + 1)  # type: ignore[attr-defined]
+        queue = row.brokerName, row.queueId
+        ends[queue] = max(ends.get(queue, 0), row.queueOffset + 1)
     return ends
 
 

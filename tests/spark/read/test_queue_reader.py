@@ -2,7 +2,7 @@
 
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +94,7 @@ def test_several_pulls_are_in_flight(cluster: Brokers, monkeypatch: pytest.Monke
     read = _offsets([next(chunk_iterator) for _ in range(3)])
     # Only three chunks were consumed, but the broker gets pulls for much later ones.
     was_ahead = is_ahead.wait(20)
+    assert isinstance(chunk_iterator, Generator)
     chunk_iterator.close()
     queue_reader.close()
 

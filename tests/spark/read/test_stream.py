@@ -236,6 +236,7 @@ def test_a_queue_that_vanishes_with_unread_messages_fails_a_query_after_the_retr
         cluster.stop("broker-b")
         cluster.send("orders", b"a")
         now = 100.0
+        second = first
 
         for reader in (strict, lenient):
             reader.end_offsets.now = lambda: now
@@ -453,7 +454,7 @@ def test_spark_reads_limited_batches_and_later_the_new_messages(
     old = shared.fill("spark", 30) + shared.send("spark", *numbered(10, b"b"), broker="broker-b")
     batches: list[list[bytes]] = []
 
-    def run() -> list[dict[str, Any]]:
+    def run() -> None:
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 16, "groupId": "spark-reads"}
         frame = _stream(spark, shared, "spark", **options)
         writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -463,7 +464,6 @@ def test_spark_reads_limited_batches_and_later_the_new_messages(
             .start()
         )
         query.awaitTermination()
-        return [progress.json for progress in query.recentProgress]
 
     run()
     assert [len(batch) for batch in batches] == [16, 16, 8]

@@ -18,7 +18,7 @@ from tests.spark.write.test_writer import stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 # Bodies 0 to 9 are red and in the first queue of broker-a, 10 to 19 are blue and in that of broker-b.
 RED, BLUE = list(range(10)), list(range(10, 20))
@@ -33,8 +33,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
         for number in RED:
             cluster.send("colours", b"%d" % number, tag="red", properties={"number": str(number)})
         for number in BLUE:
-            fields = {"tag": "blue", "properties": {"number": str(number)}}
-            cluster.send("colours", b"%d" % number, broker="broker-b", **fields)
+            properties = {"number": str(number)}
+            cluster.send("colours", b"%d" % number, broker="broker-b", tag="blue", properties=properties)
         cluster.admin.groups.create("half-way")
         for queue in cluster.admin.topics.route("colours").read_queues:
             cluster.admin.offsets.commit("half-way", queue, 5)

@@ -25,7 +25,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> SimulatedDisk:
     store = opened(disk)
     for number in range(40):
         more = {"long": "x" * 600} if number % 10 == 5 else {}
-        put(store, draft(b"%d" % number + b" " * 100, "ab"[number % 2], number // 2 % 2, **more))
+        put(store, draft(b"%d" % number + b" " * 100, "ab"[number % 2], number // 2 % 2, 0, **more))
     run(store.close())
     return disk
 

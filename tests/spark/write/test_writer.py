@@ -140,7 +140,12 @@ def test_sends_are_retried_until_a_restarted_broker_is_back(cluster: Brokers, ke
     write(cluster, [row(topic, 0, key=key)])
     cluster.stop("broker-b")
     with Watch("failed and is retried") as watch:
-        starting = threading.Thread(target=lambda: watch.seen.wait() and cluster.start("broker-b"))
+
+        def start() -> None:
+            if watch.seen.wait():
+                cluster.start("broker-b")
+
+        starting = threading.Thread(target=start)
         starting.start()
 
         write(cluster, [row(topic, number, key=key) for number in range(1, 5)], send_seconds=2.0)

@@ -54,7 +54,7 @@ class Fixture:
         self.disk.millis = clock.millis
         hour = datetime.fromtimestamp(clock.millis() / 1000).hour
         settings = {"delete_when": Hours(f"{(hour + 12) % 24:02d}"), "delete_commit_log_files_interval": 0, **settings}
-        self.store = opened(self.disk, config(**settings), clock)  # type: ignore[arg-type]
+        self.store = opened(self.disk, config(**settings), clock)
 
     @property
     def files(self) -> list[int]:

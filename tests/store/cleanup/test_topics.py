@@ -38,7 +38,7 @@ def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch)
 
 
-def filled(disk: SimulatedDisk, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH, **settings: object) -> Store:
+def filled(disk: SimulatedDisk, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH, /, **settings: object) -> Store:
     """Returns a store with two topics; the queues of one have several files."""
     store = opened(disk, config(flush, **settings), StillClock())
     for number in range(COUNT):

@@ -9,6 +9,7 @@ from kerolox.message import sysflag
 from kerolox.message.message import Message
 from kerolox.message.properties import mark, remove
 from kerolox.message.records.record import decode, encode, stamp
+from kerolox.message.records.summary import RecordSummary
 from kerolox.store.delay import due_messages as due_module
 from kerolox.store.delay.delay_levels import DELAY_MARK, HALF_TOPIC, SCHEDULE_TOPIC, diversion, restore_message
 from kerolox.store.delay.due_messages import Due, DueMessages
@@ -242,8 +243,13 @@ def test_messages_not_due_before_the_restart_are_not_looked_up(monkeypatch: pyte
     delayed.send(UNIQ_KEY="k" * 32)
     ended = delayed.clock.millis() + 500
     delayed.clock.move(1)
-    asked = []
-    monkeypatch.setattr(delayed.store.reader, "find", lambda topic, key: asked.append(key) or [])
+    asked: list[bytes] = []
+
+    def find(topic: str, key: bytes) -> list[RecordSummary]:
+        asked.append(key)
+        return []
+
+    monkeypatch.setattr(delayed.store.reader, "find", find)
 
     assert bodies(delayed.due(checked_until=ended)) == [b"body"]
     assert asked == []

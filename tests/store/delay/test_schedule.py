@@ -93,10 +93,15 @@ async def test_each_message_is_delivered_when_it_is_due(clock: ManualClock, flus
 
 
 async def test_levels_sleep_until_the_next_message_is_due(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = []
+    looked: list[int] = []
     async with RunningDelivery(SimulatedDisk(), clock).running() as running:
         deliver = running.delivery.deliver
-        monkeypatch.setattr(running.delivery, "deliver", lambda level: looked.append(level) or deliver(level))
+
+        def recorded_deliver(level: int) -> float | None:
+            looked.append(level)
+            return deliver(level)
+
+        monkeypatch.setattr(running.delivery, "deliver", recorded_deliver)
         await running.send(b"in two hours", 3)
         await clock.advance(1)
         looked.clear()

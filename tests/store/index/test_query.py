@@ -97,5 +97,5 @@ async def test_a_search_equals_the_query(monkeypatch: pytest.MonkeyPatch) -> Non
     reader = store.reader
 
     for asked in ({"count_max": 3}, {"count_max": 1000}, {"is_unique_key": True}, {"end_timestamp": 1}):
-        assert await reader.search("orders", b"k", **asked) == reader.query("orders", b"k", **asked)  # type: ignore[arg-type]
+        assert await reader.search("orders", b"k", **asked) == reader.query("orders", b"k", **asked)
     assert (await reader.search("orders", b"unknown")).records == []

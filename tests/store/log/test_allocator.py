@@ -3,7 +3,8 @@
 import asyncio
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,13 +26,13 @@ class SlowDisk(SimulatedDisk):
         self.on_loop = 0
         self._thread = threading.get_ident()
 
-    def _change(self, kind: str, *args: object) -> None:  # type: ignore[override]
+    def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:
         if kind == "allocate":
             self.on_loop += threading.get_ident() == self._thread
             if self.is_slow:
                 self.begun.release()
                 assert self.permits.acquire(timeout=20)
-        super()._change(kind, *args)  # type: ignore[arg-type]
+        super()._change(kind, path, halfway)
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ import contextlib
 import errno
 import itertools
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -28,11 +29,11 @@ class SlowDisk(SimulatedDisk):
         self.permits = threading.Semaphore(0)
         self.is_slow = False
 
-    def _change(self, kind: str, *args: object) -> None:  # type: ignore[override]
+    def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:
         if kind == "sync" and self.is_slow:
             self.begun.release()
             assert self.permits.acquire(timeout=20)
-        super()._change(kind, *args)  # type: ignore[arg-type]
+        super()._change(kind, path, halfway)
 
 
 @pytest.fixture
@@ -237,14 +238,14 @@ class OneByOneDisk(SimulatedDisk):
         self.failing: set[int] = set()
         self._numbers = itertools.count()
 
-    def _change(self, kind: str, *args: object) -> None:  # type: ignore[override]
+    def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:
         if kind == "sync" and self.is_slow:
             number = next(self._numbers)
             self.begun.release()
             assert self.syncs[number].wait(timeout=20)
             if number in self.failing:
                 raise OSError(errno.EIO, "Input/output error")
-        super()._change(kind, *args)  # type: ignore[arg-type]
+        super()._change(kind, path, halfway)
 
 
 @contextlib.asynccontextmanager

@@ -2,6 +2,8 @@
 
 import errno
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -52,11 +54,11 @@ def test_a_concurrent_run_waits_for_the_first() -> None:
     begun, permits = threading.Event(), threading.Event()
 
     class Slow(SimulatedDisk):
-        def _change(self, kind: str, *args: object) -> None:  # type: ignore[override]
+        def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:
             if kind == "allocate":
                 begun.set()
                 assert permits.wait(20)
-            super()._change(kind, *args)  # type: ignore[arg-type]
+            super()._change(kind, path, halfway)
 
     disk = Slow()
     new_file = create_new_file(disk)

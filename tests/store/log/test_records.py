@@ -143,7 +143,9 @@ def test_on_a_real_disk_records_are_views_of_the_mapped_files(tmp_path: Path) ->
     store.recover()
     sizes = [500, 700, 300, 2000, 2000, 600]
     locations = [(put(store, draft_of_size(size))[0].physical_offset, size) for size in sizes]
-    expected = [store.reader.record_at(*location) for location in locations]
+    found = [store.reader.record_at(*location) for location in locations]
+    expected = [record for record in found if record is not None]
+    assert len(expected) == len(locations)
 
     whole, reads = gathered(store, [*locations[:2], *locations[3:]])
     assert (reads, whole.count, whole.size) == (0, 5, sum(sizes) - 300)

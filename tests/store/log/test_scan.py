@@ -59,9 +59,11 @@ def test_a_log_cut_at_any_byte_of_its_last_record_ends_before_it() -> None:
         assert offsets == [0, last // 2], cut
         assert (found.end_offset, found.damages) == (last, [])
         rest = whole[last:cut].rstrip(b"\0")
-        assert (
-            found.torn is None if not rest else (found.torn.offset, found.torn.end_offset) == (last, last + len(rest))
-        )
+        if rest:
+            assert found.torn is not None
+            assert (found.torn.offset, found.torn.end_offset) == (last, last + len(rest))
+        else:
+            assert found.torn is None
         disk.overwrite(FIRST, 0, whole)
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -205,8 +206,8 @@ class SyncingDisk(SimulatedDisk):
         self.permits = threading.Semaphore(0)
         self.is_slow = False
 
-    def _change(self, kind: str, *args: object) -> None:  # type: ignore[override]
+    def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:
         if kind == "sync" and self.is_slow:
             self.begun.release()
             assert self.permits.acquire(timeout=20)
-        super()._change(kind, *args)  # type: ignore[arg-type]
+        super()._change(kind, path, halfway)

@@ -234,7 +234,10 @@ def test_a_damaged_record_does_not_cut_the_entries_after_it() -> None:
         queue = new_queue(SimulatedDisk())
         fill(queue, 20)
 
-        queue.cut(2000, lambda queue_offset, _, damaged=damaged: queue_offset != damaged)
+        def is_known(queue_offset: int, _: Entry, damaged: int = damaged) -> bool:
+            return queue_offset != damaged
+
+        queue.cut(2000, is_known)
 
         assert queue.max_offset >= (20 if damaged < 19 else 19)
 

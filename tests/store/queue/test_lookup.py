@@ -170,17 +170,19 @@ def test_slow_filtering_ends_the_pull_and_the_next_pull_continues(
 
     monkeypatch.setattr(lookup, "perf_counter", lambda: now)
 
-    offset, statuses = 0, []
+    offset = 0
+    results: list[GetResult] = []
     while offset < 150:
         before = len(judged)
         got = store.reader.get("t", 0, offset, count_max=4096, wants=wants)
         assert 0 < len(judged) - before <= max(at_once, 2)
         assert got.next_offset == len(judged)
         offset = got.next_offset
-        statuses.append(got.status)
+        results.append(got)
 
+    statuses = [got.status for got in results]
     assert statuses == [GetStatus.NO_MATCHED_MESSAGE] * (len(statuses) - 1) + [GetStatus.FOUND]
-    assert got.count == 1
+    assert results[-1].count == 1
 
 
 def test_fast_filtering_examines_all_entries(disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch) -> None:

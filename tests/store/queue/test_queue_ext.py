@@ -146,7 +146,11 @@ def test_the_tags_code_is_unknown_if_the_unit_is_lost(monkeypatch: pytest.Monkey
     plain = opened(disk)
     seen: list[object] = []
 
-    plain.reader.get("orders", 0, 0, matches=lambda *known: bool(seen.append(known)))
+    def matches(*known: object) -> bool:
+        seen.append(known)
+        return False
+
+    plain.reader.get("orders", 0, 0, matches=matches)
 
     assert seen == [(None, None)] * 3
     assert valid_tags_code(plain.queues.find("orders", 0), 5) == (5, None)

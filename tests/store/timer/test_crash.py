@@ -76,9 +76,16 @@ class Script:
     def _recall(self, name: str) -> None:
         self.history.recalled.add(name)
         now = self.bench.clock.millis()
-        handle = self._handles[name]
-        hosts = {"born_host": NO_HOST, "store_host": NO_HOST}
-        self.bench.store_diverted(recall(handle, self.bench.config, now, topic="bills", broker_name="b", **hosts))
+        message = recall(
+            self._handles[name],
+            self.bench.config,
+            now,
+            topic="bills",
+            broker_name="b",
+            born_host=NO_HOST,
+            store_host=NO_HOST,
+        )
+        self.bench.store_diverted(message)
         if self._is_async:
             self.history.sure_recalls.add(name)
 

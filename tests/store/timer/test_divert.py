@@ -14,11 +14,11 @@ from kerolox.store.timer.divert import ANY_TIMER, TIMER_TOPIC, divert, out_time,
 NOW = 1_700_000_000_400
 
 
-def message(sys_flag: int = 0, topic: str = "orders", **properties: str) -> Message:
+def message(sys_flag: int = 0, topic: str = "orders", /, **properties: str) -> Message:
     return Message(topic, b"body", to_bytes(properties), queue_id=3, sys_flag=sys_flag)
 
 
-def diverted(sys_flag: int = 0, topic: str = "orders", **properties: str) -> Message:
+def diverted(sys_flag: int = 0, topic: str = "orders", /, **properties: str) -> Message:
     return divert(message(sys_flag, topic, **properties), StoreConfig(), NOW)
 
 
@@ -87,8 +87,8 @@ def test_half_messages_and_messages_that_roll_are_not_diverted() -> None:
     for plain in (
         message(sysflag.PREPARED, TIMER_DELAY_SEC="5"),
         message(sysflag.ROLLBACK, TIMER_DELAY_SEC="5"),
-        message(topic=TIMER_TOPIC, TIMER_DELAY_SEC="5"),
-        message(topic="RMQ_SYS_TRANS_HALF_TOPIC", TIMER_DELAY_SEC="5"),
+        message(0, TIMER_TOPIC, TIMER_DELAY_SEC="5"),
+        message(0, "RMQ_SYS_TRANS_HALF_TOPIC", TIMER_DELAY_SEC="5"),
     ):
         assert divert(plain, StoreConfig(), NOW) is plain
     assert diverted(sysflag.COMMIT, TIMER_DELAY_SEC="5").topic == TIMER_TOPIC
@@ -130,8 +130,13 @@ def test_disabled_timers_refuse_even_invalid_times() -> None:
 
 def test_congestion_is_checked_for_the_slot() -> None:
     asked: list[int] = []
+
+    def is_congested(out: int) -> bool:
+        asked.append(out)
+        return True
+
     with pytest.raises(TimerRefused, match="too many messages are due at 1700000005000"):
-        divert(message(TIMER_DELAY_SEC="5"), StoreConfig(), NOW, lambda out: asked.append(out) is None)
+        divert(message(TIMER_DELAY_SEC="5"), StoreConfig(), NOW, is_congested)
     assert asked == [NOW + 4600]
 
 

@@ -1,6 +1,7 @@
 """In which order and how often the timer's files are flushed."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,11 @@ class WatchedDisk(SimulatedDisk):
         super().__init__()
         self.seen: list[tuple[str, str]] = []
 
-    def _change(self, kind: str, path: Path, halfway: object = lambda: None) -> None:
+    def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:
         part = path.parts[-1] if "config" in path.parts else "".join(path.parts[2:3])
         if not self.seen or self.seen[-1] != (kind, part):
             self.seen.append((kind, part))
-        super()._change(kind, path, halfway)  # type: ignore[arg-type]
+        super()._change(kind, path, halfway)
 
 
 def opened() -> tuple[WatchedDisk, Bench]:

@@ -8,7 +8,6 @@ import pytest
 from kerolox.message.message import Message
 from kerolox.message.properties import to_bytes
 from kerolox.message.records.record import decode, encode
-from kerolox.runtime.files import Disk
 from kerolox.store.config import StoreConfig
 from kerolox.store.log.commit_log import Append
 from kerolox.store.timer.timer import Timer
@@ -27,7 +26,7 @@ LOG_FILE_SIZE = 52 * 5 + 30
 
 def timer_config(**settings: object) -> StoreConfig:
     chosen: dict[str, object] = {"mapped_file_size_timer_log": LOG_FILE_SIZE, "timer_roll_window_slot": 100}
-    return config(**{**chosen, **settings})  # type: ignore[arg-type]
+    return config(**{**chosen, **settings})
 
 
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +42,7 @@ class Bench:
     """A store with a timer: sends messages, lets time pass and returns what was delivered."""
 
     def __init__(
-        self, disk: Disk | None = None, settings: StoreConfig | None = None, clock: StillClock | None = None
+        self, disk: SimulatedDisk | None = None, settings: StoreConfig | None = None, clock: StillClock | None = None
     ) -> None:
         self.disk = disk or SimulatedDisk()
         self.config = settings or timer_config()

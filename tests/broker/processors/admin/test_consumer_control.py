@@ -142,7 +142,7 @@ async def test_a_reset_of_a_broadcasting_group_is_sent_to_every_client(broker: B
 
 def test_a_reset_by_a_cpp_tool_has_the_format_of_cpp_clients() -> None:
     processor = consumer_control.ConsumerControlProcessor.__new__(consumer_control.ConsumerControlProcessor)
-    processor._config = type("Config", (), {"broker_name": "b"})()  # type: ignore[assignment]
+    processor._config = type("Config", (), {"broker_name": "b"})()
 
     body = processor._body("orders", {1: 7}, is_c=True)
 

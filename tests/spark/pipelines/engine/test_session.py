@@ -1,6 +1,7 @@
 """Configuration of a command's session, without starting one."""
 
 import builtins
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -61,8 +62,8 @@ def test_spark_is_silenced_unless_log4j_is_configured(monkeypatch: pytest.Monkey
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dlog4j2.configurationFile=mine")
     session._silence_startup()
-    assert session.os.environ["SPARK_SUBMIT_OPTS"] == "-Dlog4j2.configurationFile=mine"
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dlog4j2.configurationFile=mine"
 
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dx=1")
     session._silence_startup()
-    assert session.os.environ["SPARK_SUBMIT_OPTS"].startswith("-Dx=1 -Dlog4j2.configurationFile=file:///")
+    assert os.environ["SPARK_SUBMIT_OPTS"].startswith("-Dx=1 -Dlog4j2.configurationFile=file:///")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -97,7 +98,7 @@ def test_a_missing_requirement_is_reported_with_the_remedy(monkeypatch: pytest.M
         return None if name == "yaml" else object()
 
     monkeypatch.setattr(spark_declarative, "spark_version", lambda: (4, 3))
-    monkeypatch.setattr(spark_declarative.importlib.util, "find_spec", find_spec)
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
     with pytest.raises(ConfigurationError, match=r"need yaml: pip install '.*\[pipelines\]'"):
         spark_declarative.check_runnable()
 
