@@ -1,5 +1,5 @@
-// Java's benchmark Producer, which sends no more at once than it is told. Without a bound its asynchronous mode hands
-// over far more than two cores can send, until all of it is too late; and of its options none is such a bound.
+// Java's benchmark Producer with a limit on messages in flight. Without a limit, its asynchronous mode submits far more
+// messages than two cores can send, until all of them time out. The Producer has no option for such a limit.
 
 import java.lang.reflect.Field;
 import java.util.Map;
@@ -12,13 +12,13 @@ import org.apache.rocketmq.example.benchmark.Producer;
 
 public class BoundedProducer {
     public static void main(String[] arguments) throws Exception {
-        Thread bounding = new Thread(BoundedProducer::bound);
-        bounding.setDaemon(true);
-        bounding.start();
+        Thread thread = new Thread(BoundedProducer::bound);
+        thread.setDaemon(true);
+        thread.start();
         Producer.main(arguments);
     }
 
-    // The Producer keeps its client to itself, so that it is waited for where all clients of a process are known.
+    // The Producer does not expose its client, so this thread waits for it in the table of all clients of the process.
     private static void bound() {
         try {
             Field factories = MQClientManager.class.getDeclaredField("factoryTable");

@@ -21,7 +21,7 @@ from bench.brokers import brokers
 from bench.compiled import CompiledGenerator
 from bench.connections import ask, connect
 from bench.frames import Ring, decode
-from bench.java_clients import JavaRun, Ran, run_producer
+from bench.java_clients import JavaResult, JavaRun, run_producer
 from bench.measure import Memory, machine, memory, raise_file_limit
 from bench.page import replace_part
 from bench.report import Report, Section
@@ -34,7 +34,7 @@ SEND_PROFILES = (PIPELINED, Profile(64, 1), Profile(1, 1))
 PULL_PROFILE = Profile(4, 4)
 BATCH_PROFILE = Profile(4, 8)
 BODY_SIZES = (128, 1024)
-PULL_PLACES = 32
+PULL_OFFSETS = 32
 TOPIC, PULL_TOPIC = "bench", "bench-pull"
 JAVA_RUNS = (
     *(JavaRun(body_size) for body_size in BODY_SIZES),
@@ -84,33 +84,33 @@ class BrokerRun:
 
     def pulls(self) -> list[Section]:
         for name, server in self._run.servers.items():
-            self._run.say(f"messages to be pulled: {name}")
-            messages.fill(server.port, PULL_TOPIC, PULL_PLACES * messages.PULL_SIZE, 1024)
-        requests = messages.pulls(PULL_TOPIC, PULL_PLACES)
+            self._run.show_status(f"messages to be pulled: {name}")
+            messages.fill(server.port, PULL_TOPIC, PULL_OFFSETS * messages.PULL_SIZE, 1024)
+        requests = messages.pulls(PULL_TOPIC, PULL_OFFSETS)
         with self._targets(requests, messages.PULL_SIZE * 1150) as targets:
             results = self._run.compare("pulls", targets, requests, PULL_PROFILE)
         return [tables.pulls(tuple(targets), messages.PULL_SIZE, PULL_PROFILE, results)]
 
     def java(self, seconds: float, runs: Sequence[JavaRun] = JAVA_RUNS, rounds: int = JAVA_ROUNDS) -> list[Section]:
-        """Brokers take turns. Every run has its own topic, so none reads the messages of another."""
+        """Run Java's programs on the brokers in turns. Each run has its own topic, so it reads only its messages."""
         servers = self._run.servers
-        results: dict[str, dict[str, list[Ran]]] = {}
+        results: dict[str, dict[str, list[JavaResult]]] = {}
         for kind, run in enumerate(runs):
             by_server = results[str(run)] = {name: [] for name in servers}
             for number in range(rounds):
                 for name, server in servers.items():
-                    self._run.say(f"Java's Producer, {run}: {name}, round {number + 1}/{rounds}")
+                    self._run.show_status(f"Java's Producer, {run}: {name}, round {number + 1}/{rounds}")
                     topic = f"bench-java-{kind}-{number}"
                     messages.make_topic(server.port, topic)
                     by_server[name].append(run_producer(self._namesrvs[name], server.pid, run, topic, seconds))
         return [tables.java_clients(tuple(servers), results)]
 
     def idle(self, count: int) -> list[Section]:
-        held: dict[str, tuple[Memory, Memory]] = {}
+        measured: dict[str, tuple[Memory, Memory]] = {}
         for name, server in self._run.servers.items():
-            self._run.say(f"{count:,} long polls: {name}")
-            held[name] = self._generator.call(hold_polls, server.port, server.pid, TOPIC, count)
-        return [tables.idle(count, held)]
+            self._run.show_status(f"{count:,} long polls: {name}")
+            measured[name] = self._generator.call(hold_polls, server.port, server.pid, TOPIC, count)
+        return [tables.idle(count, measured)]
 
     def synced(self) -> list[Section]:
         results = {}
@@ -125,11 +125,11 @@ class BrokerRun:
 
     @contextlib.contextmanager
     def _targets(self, requests: Ring, answer_size: int | None = None) -> Iterator[dict[str, Target]]:
-        """Returns the brokers that support such requests and, if a size is given, a server that only responds."""
+        """Yield the brokers that support such requests and, if a size is given, a server that stores nothing."""
         targets = {
             name: Target(server.port, server.pid)
             for name, server in self._run.servers.items()
-            if _knows(server.port, requests)
+            if _supports(server.port, requests)
         }
         if answer_size is None:
             yield targets
@@ -138,7 +138,7 @@ class BrokerRun:
             yield {**targets, GENERATOR_ALONE: Target(port, pid)}
 
     def _stored(self, label: str, targets: Mapping[str, Target], requests: Ring, profile: Profile) -> tables.Results:
-        """Compares, and verifies that acknowledged messages are stored."""
+        """Run a comparison, and verifies that acknowledged messages are stored."""
         brokers = {name: target for name, target in targets.items() if name != GENERATOR_ALONE}
         before = {name: messages.stored(target.port, TOPIC) for name, target in brokers.items()}
         results = self._run.compare(label, targets, requests, profile)
@@ -146,11 +146,11 @@ class BrokerRun:
             more = messages.stored(target.port, TOPIC) - before[name]
             acknowledged = sum(result.answered for result in results[name])
             if more < acknowledged:
-                raise RuntimeError(f"{name} acknowledged {acknowledged} messages and has {more} more")
+                raise RuntimeError(f"{name} acknowledged {acknowledged} messages, but has only {more} more")
         return results
 
 
-def _knows(port: int, requests: Ring) -> bool:
+def _supports(port: int, requests: Ring) -> bool:
     """Whether a broker responds to such a request with SUCCESS."""
     with connect(port) as connection:
         return decode(ask(connection, requests.slice(0, 1))).code == 0
@@ -179,7 +179,7 @@ def main(
     markdown: Path | None,
     quick: bool,
 ) -> None:
-    """Compares the broker of Kerolox with Java's."""
+    """Compare the broker of Kerolox with Java's."""
     if quick:
         seconds, rounds, warm_up, java_seconds = min(seconds, 0.5), 1, 1.0, 1.0
     parts = parts or PARTS
@@ -188,18 +188,18 @@ def main(
     console = Console()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     sections: list[Section] = []
-    with contextlib.ExitStack() as held:
-        progress = held.enter_context(Progress(*columns, console=console, refresh_per_second=2, transient=True))
-        directory = held.enter_context(tempfile.TemporaryDirectory(prefix="kerolox-bench-"))
+    with contextlib.ExitStack() as outer:
+        progress = outer.enter_context(Progress(*columns, console=console, refresh_per_second=2, transient=True))
+        directory = outer.enter_context(tempfile.TemporaryDirectory(prefix="kerolox-bench-"))
         generator = CompiledGenerator(Path(directory))
-        held.callback(generator.close)
+        outer.callback(generator.close)
 
         @contextlib.contextmanager
         def started(flush: str, starts: int) -> Iterator[tuple[BrokerRun, dict[str, list[float]]]]:
             with contextlib.ExitStack() as stack:
                 run = Run(generator, progress, rounds=starts, seconds=seconds, warm_up_rounds_max=2 if quick else 6)
-                contestants, namesrvs = brokers(flush, stack, beside)
-                wanted = [each for each in contestants if not only or any(part in each.name for part in only)]
+                specs, namesrvs = brokers(flush, stack, beside)
+                wanted = [each for each in specs if not only or any(part in each.name for part in only)]
                 ready = run.start(wanted, stack)
                 run.rounds = rounds
                 measured = BrokerRun(run, generator, namesrvs)

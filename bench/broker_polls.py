@@ -15,10 +15,10 @@ _SETTLE_SECONDS = 2.0
 
 
 def hold_polls(port: int, pid: int, topic: str, count: int) -> tuple[Memory, Memory]:
-    """Returns the memory of `pid` with the connections open, and with `count` pulls waiting on them."""
-    with contextlib.ExitStack() as held:
-        connections = [held.enter_context(connect(port)) for _ in range(_CONNECTIONS)]
-        ends = [_end(ask(connections[0], max_offset(topic, queue_id))) for queue_id in range(QUEUES)]
+    """Return the memory of `pid` with the connections open, and with `count` long polls waiting on them."""
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connect(port)) for _ in range(_CONNECTIONS)]
+        ends = [_offset(ask(connections[0], max_offset(topic, queue_id))) for queue_id in range(QUEUES)]
         for connection in connections:
             ask(connection, max_offset(topic, 0))
         time.sleep(_SETTLE_SECONDS)
@@ -28,13 +28,13 @@ def hold_polls(port: int, pid: int, topic: str, count: int) -> tuple[Memory, Mem
             poll = long_poll(topic, queue_id, ends[queue_id], OPAQUE_FIRST + 1 + number)
             connections[number % _CONNECTIONS].sendall(poll)
         for connection in connections:
-            # A response to the last request shows that the earlier ones are being held.
+            # The response to the last request shows that the broker has received the earlier ones.
             opaque = decode(ask(connection, max_offset(topic, 0))).header["opaque"]
             if opaque != OPAQUE_FIRST:
-                raise RuntimeError(f"a long poll was answered that was to wait: {opaque}")
+                raise RuntimeError(f"long poll {opaque} was answered at once")
         time.sleep(_SETTLE_SECONDS)
         return before, memory(pid)
 
 
-def _end(frame: bytes) -> int:
+def _offset(frame: bytes) -> int:
     return int(decode(frame).header["extFields"]["offset"])

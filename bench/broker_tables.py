@@ -1,13 +1,13 @@
-"""The broker's figures as tables, with the goal beside each."""
+"""The tables of the broker benchmark, and their goals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.brokers import NEWEST_4
-from bench.compiled import Counted
+from bench.compiled import CompiledResult
 from bench.generator import Result
-from bench.java_clients import IN_FLIGHT_MAX, Ran
+from bench.java_clients import IN_FLIGHT_MAX, JavaResult
 from bench.measure import Memory
 from bench.report import Goal, Row, Section, mebibytes, microseconds, per_second, seconds
 from bench.run import GENERATOR_ALONE, Profile
@@ -31,7 +31,7 @@ def footprint(
 ) -> Section:
     section = _section("Start-up and memory", tuple(ready))
     section.rows = [
-        Row("spawned until the first request is answered", ready, seconds, goal=_READY, against=NEWEST_4),
+        Row("from the start until the first request is answered", ready, seconds, goal=_READY, against=NEWEST_4),
         *_memory_rows("after start", before),
         *_memory_rows("after all loads", after),
     ]
@@ -44,7 +44,9 @@ def sends(columns: tuple[str, ...], body_size: int, results: Mapping[Profile, Re
         goal = Goal(_RATES[profile], is_ratio=True, than="4.9", is_minimum=True)
         section.rows += _load_rows(str(profile), measured, goal, _CPU)
         section.notes += _notes(str(profile), measured)
-    section.notes.insert(0, "4x64 is four connections with 64 requests in flight on each; every key is another.")
+    section.notes.insert(
+        0, "4x64 is four connections with 64 requests in flight on each; every message has another key."
+    )
     return section
 
 
@@ -83,24 +85,24 @@ def synced(columns: tuple[str, ...], profile: Profile, results: Mapping[int, Res
     return section
 
 
-def java_clients(columns: tuple[str, ...], results: Mapping[str, Mapping[str, Sequence[Ran]]]) -> Section:
+def java_clients(columns: tuple[str, ...], results: Mapping[str, Mapping[str, Sequence[JavaResult]]]) -> Section:
     section = _section("Java's own benchmark programs, 64 threads (5.5.0)", columns)
     for label, by_server in results.items():
-        sent = {name: [ran.sent for ran in rounds] for name, rounds in by_server.items()}
-        cpu = {name: [ran.cpu_per_message for ran in rounds if ran.sent] for name, rounds in by_server.items()}
+        sent = {name: [result.sent for result in rounds] for name, rounds in by_server.items()}
+        cpu = {name: [result.cpu_per_message for result in rounds if result.sent] for name, rounds in by_server.items()}
         section.rows += [
             Row(f"{label}: sent", sent, per_second, is_more_better=True, goal=_JAVA_RATE, against=NEWEST_4),
             Row(f"{label}: CPU of the broker per message", cpu, microseconds, goal=_JAVA_CPU, against=NEWEST_4),
         ]
-        consumed = {name: [ran.consumed for ran in rounds] for name, rounds in by_server.items()}
+        consumed = {name: [result.consumed for result in rounds] for name, rounds in by_server.items()}
         if any(max(rates) for rates in consumed.values()):
             section.rows.append(Row(f"{label}: consumed", consumed, per_second, is_more_better=True, against=NEWEST_4))
-        failures = {name: sum(ran.failed for ran in rounds) for name, rounds in by_server.items()}
+        failures = {name: sum(result.failed for result in rounds) for name, rounds in by_server.items()}
         section.notes += [f"{label}: {count} failed at {name}." for name, count in failures.items() if count]
     section.notes.insert(
         0,
-        "Client and broker share the machine; each run has a topic of its own, and brokers take turns. With `async` "
-        f"the Producer sends from one thread, at most {IN_FLIGHT_MAX:,} at a time; of batches messages are counted.",
+        "Client and broker share the machine; each run has its own topic, and brokers take turns. With `async` "
+        f"the Producer sends from one thread, at most {IN_FLIGHT_MAX:,} at a time; for batches, messages are counted.",
     )
     return section
 
@@ -110,9 +112,9 @@ def idle(count: int, held: Mapping[str, tuple[Memory, Memory]]) -> Section:
     each = {name: [(after.resident - before.resident) / count] for name, (before, after) in held.items()}
     section.rows = [
         Row("resident before", {name: [float(first.resident)] for name, (first, _) in held.items()}, mebibytes),
-        Row("more for each", each, _bytes, goal=Goal(_POLL_SIZE, shown=_bytes)),
+        Row("growth per long poll", each, _bytes, goal=Goal(_POLL_SIZE, shown=_bytes)),
     ]
-    section.notes = ["Java's heap may have room from what ran before, in which case its growth says little."]
+    section.notes = ["Java's heap may have free space from earlier loads; its growth then says little."]
     return section
 
 
@@ -140,17 +142,20 @@ def _memory_rows(when: str, measured: Mapping[str, Memory]) -> list[Row]:
 
 
 def _notes(label: str, measured: Results) -> list[str]:
-    """Explains the ceiling of the generator, and which brokers refused requests."""
+    """Return notes about the maximum rate of the generator, and about brokers that refused requests."""
     notes = []
     if GENERATOR_ALONE in measured:
         alone = max(measured[GENERATOR_ALONE], key=lambda result: result.rate)
         own = microseconds(alone.generator_cpu_seconds / alone.answered)
-        notes.append(f"{label}: the generator reaches {per_second(alone.rate)} where nothing is stored ({own} each).")
+        notes.append(
+            f"{label}: the generator reaches {per_second(alone.rate)} from a server that stores nothing "
+            f"({own} of CPU each)."
+        )
     for name, rounds in measured.items():
-        refused = sum(result.refused for result in rounds if isinstance(result, Counted))
+        refused = sum(result.refused for result in rounds if isinstance(result, CompiledResult))
         if refused:
-            said = next(result.refusal for result in rounds if isinstance(result, Counted) and result.refused)
-            notes.append(f"{label}: {name} refused {refused:,} requests, the first with `{said}`.")
+            refusal = next(result.refusal for result in rounds if isinstance(result, CompiledResult) and result.refused)
+            notes.append(f"{label}: {name} refused {refused:,} requests, the first with `{refusal}`.")
     return notes
 
 
@@ -167,7 +172,7 @@ def _p99(result: Result) -> float:
 
 
 def _body_bytes(result: Result) -> int:
-    assert isinstance(result, Counted)
+    assert isinstance(result, CompiledResult)
     return result.body_bytes
 
 

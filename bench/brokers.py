@@ -1,4 +1,4 @@
-"""The brokers under comparison, each with its own NameServer: ours, since it costs almost nothing."""
+"""The brokers under comparison, each with its own Kerolox NameServer, which uses almost no CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.connections import connect
 from bench.report import KEROLOX
-from bench.servers import JAVA_HEAP, JAVA_OPENED, Contestant, name_servers
+from bench.servers import JAVA_HEAP, JAVA_OPENED, ServerSpec, name_servers
 from tests.apache import SERVER_VERSIONS, VERSIONS
 from tests.apache.maven import classpath
 from tests.apache.processes import Process, free_port, running, temporary_home
@@ -23,58 +23,58 @@ _READY_SECONDS_MAX = 30.0
 
 
 def brokers(
-    flush: str, held: contextlib.ExitStack, trees: Sequence[Path] = ()
-) -> tuple[list[Contestant], dict[str, str]]:
-    """Returns Kerolox' broker and Java's of each version, and by their names the NameServers they register with.
+    flush: str, stack: contextlib.ExitStack, trees: Sequence[Path] = ()
+) -> tuple[list[ServerSpec], dict[str, str]]:
+    """Return the broker of Kerolox and Java's of each version, and by name the NameServers they register with.
 
-    Other working trees of Kerolox have a broker each, too.
+    Each of `trees`, other working trees of Kerolox, adds a broker.
     """
     versions = [SERVER_VERSIONS[version] for version in VERSIONS]
     by_name = {f"{KEROLOX} of {tree.resolve().name}": tree.resolve() for tree in trees}
     names = [KEROLOX, *by_name, *(f"Apache {version}" for version in versions)]
-    namesrvs = {name: name_server(held) for name in names}
-    contestants = [ours(namesrvs[KEROLOX], flush)]
-    contestants += [ours(namesrvs[name], flush, tree=tree, title=name) for name, tree in by_name.items()]
+    namesrvs = {name: name_server(stack) for name in names}
+    specs = [ours(namesrvs[KEROLOX], flush)]
+    specs += [ours(namesrvs[name], flush, tree=tree, title=name) for name, tree in by_name.items()]
     for version in versions:
         name = f"Apache {version}"
-        contestants.append(_java(name, version, namesrvs[name], flush))
-    return contestants, namesrvs
+        specs.append(_java(name, version, namesrvs[name], flush))
+    return specs, namesrvs
 
 
-def our_broker(flush: str, held: contextlib.ExitStack) -> tuple[Contestant, str]:
-    """Returns Kerolox' broker alone, and the NameServer it registers with."""
-    namesrv = name_server(held)
+def our_broker(flush: str, stack: contextlib.ExitStack) -> tuple[ServerSpec, str]:
+    """Return the broker of Kerolox, and the address of the NameServer it registers with."""
+    namesrv = name_server(stack)
     return ours(namesrv, flush), namesrv
 
 
-def java_cluster(held: contextlib.ExitStack) -> tuple[list[Process], int]:
-    """Starts a NameServer of Java's newest 4.9 and, as soon as that listens, a broker: earlier it would not find it,
-    and try again after ten seconds only.
+def java_cluster(stack: contextlib.ExitStack) -> tuple[list[Process], int]:
+    """Start Java's newest NameServer of 4.9 and, once it listens, a broker; return both and the NameServer's port.
 
-    Returns them and the port of the NameServer; whether the broker serves yet is for the caller to see.
+    A broker that is started earlier would not find the NameServer, and retry only after ten seconds. The caller must
+    wait for the broker.
     """
     version = SERVER_VERSIONS["4.9.8"]
     port, broker_port = free_port(), free_port(*NEIGHBOURS)
-    listening = next(each for each in name_servers() if each.name == NEWEST_4)
-    contestant = _java(NEWEST_4, version, f"127.0.0.1:{port}", "ASYNC_FLUSH")
+    namesrv = next(each for each in name_servers() if each.name == NEWEST_4)
+    broker = _java(NEWEST_4, version, f"127.0.0.1:{port}", "ASYNC_FLUSH")
     processes = []
-    for each, at in ((listening, port), (contestant, broker_port)):
-        home = held.enter_context(temporary_home())
-        processes.append(held.enter_context(running(each.command(home, at), home, f"127.0.0.1:{at}")))
+    for spec, at in ((namesrv, port), (broker, broker_port)):
+        home = stack.enter_context(temporary_home())
+        processes.append(stack.enter_context(running(spec.command(home, at), home, f"127.0.0.1:{at}")))
         _wait_for_listener(port)
     return processes, port
 
 
-def name_server(held: contextlib.ExitStack) -> str:
+def name_server(stack: contextlib.ExitStack) -> str:
     port = free_port()
-    home = held.enter_context(temporary_home())
+    home = stack.enter_context(temporary_home())
     settings = {
         "listenPort": str(port),
         "kvConfigPath": str(home / "kvConfig.json"),
         "configStorePath": str(home / "namesrv.properties"),
     }
     command = [*_python("namesrv"), str(write_properties(home / "bench.properties", settings))]
-    held.enter_context(running(command, home, f"127.0.0.1:{port}"))
+    stack.enter_context(running(command, home, f"127.0.0.1:{port}"))
     _wait_for_listener(port)
     return f"127.0.0.1:{port}"
 
@@ -92,7 +92,7 @@ def _wait_for_listener(port: int) -> None:
 
 
 def _settings(name: str, namesrv: str, home: Path, port: int, flush: str) -> dict[str, str]:
-    """Settings of all brokers; everything else is default."""
+    """Return the settings of all brokers; all others have their defaults."""
     return {
         "brokerClusterName": "BenchCluster",
         "brokerName": name.partition(" ")[0].lower(),
@@ -110,17 +110,17 @@ def _settings(name: str, namesrv: str, home: Path, port: int, flush: str) -> dic
 
 def ours(
     namesrv: str, flush: str, name: str = KEROLOX, *, tree: Path | None = None, title: str = KEROLOX
-) -> Contestant:
-    """Returns the broker of this or of another working tree, which registers under its name."""
+) -> ServerSpec:
+    """Return the broker of this or another working tree; it registers under `name`."""
 
     def command(home: Path, port: int) -> list[str]:
         settings = _settings(name, namesrv, home, port, flush)
         return [*_python("broker", tree), str(write_properties(home / "broker.conf", settings))]
 
-    return Contestant(title, command, NEIGHBOURS)
+    return ServerSpec(title, command, NEIGHBOURS)
 
 
-def _java(name: str, version: str, namesrv: str, flush: str) -> Contestant:
+def _java(name: str, version: str, namesrv: str, flush: str) -> ServerSpec:
     def command(home: Path, port: int) -> list[str]:
         settings = {**_settings(name, namesrv, home, port, flush), "brokerIP2": "127.0.0.1"}
         return [
@@ -134,13 +134,13 @@ def _java(name: str, version: str, namesrv: str, flush: str) -> Contestant:
             *("-c", str(write_properties(home / "broker.conf", settings))),
         ]
 
-    return Contestant(name, command, NEIGHBOURS)
+    return ServerSpec(name, command, NEIGHBOURS)
 
 
 def _python(command: str, tree: Path | None = None) -> list[str]:
-    """Starts a command of ours with the Python that runs the benchmark, installed or not.
+    """Return the start of a command line that runs one of our commands with this Python, installed or not.
 
-    Java has its classes compiled beforehand, and so has whoever installed ours.
+    Bytecode files are allowed: Java's classes are compiled in advance, and so are installed Python packages.
     """
     return [
         "env",

@@ -1,4 +1,4 @@
-"""`python -m bench.client`: compares our client with Java's and the C++ one of PyPI, with one broker in one run."""
+"""`python -m bench.client`: compares our client with Java's and with the C++ client of PyPI, on one broker."""
 
 from __future__ import annotations
 
@@ -42,33 +42,35 @@ class ClientRun:
         self.failures: list[str] = []
         messages.make_topic(server.port, TOPIC)
 
-    def say(self, text: str) -> None:
+    def show_status(self, text: str) -> None:
         self._progress.update(self._task, description=text)
 
     def fill(self, count: int) -> None:
-        """Fills the topic to be consumed."""
-        self.say(f"{count:,} messages to be consumed")
+        """Fill the topic to be consumed."""
+        self.show_status(f"{count:,} messages to be consumed")
         messages.fill(self._server.port, FULL_TOPIC, count // messages.QUEUES, self._body_size)
 
     def sent(self, program: Program, mode: str, warm_up: float, seconds: float) -> Measured | None:
-        """Measures sending for some seconds, with the fastest API of the client if it has several."""
-        ran = []
-        for way in program.ways.get(mode, (mode,)):
-            self.say(f"{tables.LABELS[mode]}: {program.name} ({way})")
+        """Measure sending for some seconds, with the fastest API of the client if it has several."""
+        measurements = []
+        for variant in program.variants.get(mode, (mode,)):
+            self.show_status(f"{tables.LABELS[mode]}: {program.name} ({variant})")
             before = messages.stored(self._server.port, TOPIC)
-            arguments = (TOPIC, way, str(self._body_size), str(warm_up), str(seconds))
+            arguments = (TOPIC, variant, str(self._body_size), str(warm_up), str(seconds))
             measured = self._measure(program, *arguments, seconds=warm_up + seconds)
             if measured is None:
                 continue
             more = messages.stored(self._server.port, TOPIC) - before
             if more < measured.count:
-                raise RuntimeError(f"{program.name} says {measured.count} messages, and there are {more} more")
-            ran.append(measured)
-        return max(ran, key=lambda each: each.rate) if ran else None
+                raise RuntimeError(
+                    f"{program.name} reports {measured.count} messages, but the topic has only {more} more"
+                )
+            measurements.append(measured)
+        return max(measurements, key=lambda each: each.rate) if measurements else None
 
     def consumed(self, program: Program, count: int, seconds: float) -> Measured | None:
-        """Measures how fast a new group consumes the whole topic."""
-        self.say(f"{tables.LABELS['push']}: {program.name}")
+        """Measure how fast a new group consumes the whole topic."""
+        self.show_status(f"{tables.LABELS['push']}: {program.name}")
         self._groups += 1
         count = count // messages.QUEUES * messages.QUEUES
         skipped = int(count * _SKIPPED)
@@ -107,7 +109,7 @@ def main(
     markdown: Path | None,
     quick: bool,
 ) -> None:
-    """Compares the client of Kerolox with Java's and the C++ one."""
+    """Compare the client of Kerolox with Java's and with the C++ client."""
     if quick:
         seconds, rounds, warm_up, count = min(seconds, 0.5), 1, min(warm_up, 0.5), min(count, 4000)
     parts = tuple(mode for mode in MODES if mode in (parts or MODES))
@@ -116,10 +118,10 @@ def main(
     console = Console()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     results: dict[str, dict[str, list[Measured]]] = {mode: {program.name: [] for program in wanted} for mode in parts}
-    with contextlib.ExitStack() as held:
-        progress = held.enter_context(Progress(*columns, console=console, refresh_per_second=2, transient=True))
-        broker, namesrv = our_broker("ASYNC_FLUSH", held)
-        run = ClientRun(held.enter_context(started(broker)), namesrv, progress, body_size=body_size)
+    with contextlib.ExitStack() as stack:
+        progress = stack.enter_context(Progress(*columns, console=console, refresh_per_second=2, transient=True))
+        broker, namesrv = our_broker("ASYNC_FLUSH", stack)
+        run = ClientRun(stack.enter_context(started(broker)), namesrv, progress, body_size=body_size)
         if "push" in parts:
             run.fill(count)
         for _ in range(rounds):

@@ -1,7 +1,7 @@
 """client_ours.py NAMESRV TOPIC MODE BODY_SIZE WARM_UP SECONDS, or NAMESRV TOPIC push GROUP SKIP COUNT: our client.
 
-Prints "measured COUNT SECONDS CPU_SECONDS" of what came after the warm-up, which begins with the first answer, or
-after the first SKIP messages. Rates.java and cpp_rates.py do the same with the other clients.
+Prints "measured COUNT SECONDS CPU_SECONDS" for the messages after the warm-up, which starts with the first response,
+or for the messages after the first SKIP. Rates.java and cpp_rates.py do the same with the other clients.
 """
 
 import asyncio
@@ -82,8 +82,8 @@ async def consume(namesrv: str, topic: str, group: str, skip: int, count: int) -
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    if given[2] == "push":
-        asyncio.run(consume(given[0], given[1], given[3], int(given[4]), int(given[5])))
+    namesrv, topic, mode, *given = sys.argv[1:]
+    if mode == "push":
+        asyncio.run(consume(namesrv, topic, given[0], int(given[1]), int(given[2])))
     else:
-        asyncio.run(send(given[0], given[1], given[2], int(given[3]), float(given[4]), float(given[5])))
+        asyncio.run(send(namesrv, topic, mode, int(given[0]), float(given[1]), float(given[2])))

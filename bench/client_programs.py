@@ -45,17 +45,17 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A client: its name in the tables, its command line in a home, and its own ways to do what a mode asks for.
+    """A client: its name in the tables, its command line in a home directory, and its variants of some modes.
 
-    Where it has several, the fastest counts; where it has none, the mode is absent from it.
+    If a mode has several variants, the fastest counts.
     """
 
     name: str
     command: Callable[[Path, tuple[str, ...]], list[str]]
-    ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    variants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def measure(self, *arguments: str, seconds: float) -> Measured:
-        """Runs it to its end, with a timeout of `seconds` plus a grace period."""
+        """Run it to its end, with a timeout of `seconds` plus a grace period."""
         with temporary_home() as home:
             completed = run(self.command(home, arguments), home, seconds + _GRACE_SECONDS)
         found = _MEASURED.search(completed.stdout)
@@ -69,7 +69,7 @@ def programs() -> list[Program]:
     return [
         Program(KEROLOX, _ours, {}),
         Program(JAVA, _java, {"many": ("many", "threads")}),
-        # It has nothing that gathers messages by itself, so that is what its users do.
+        # It has no auto-batching, so its plain variants are measured instead.
         Program(CPP, _cpp, {"many": ("many", "threads"), "auto": ("many", "threads")}),
     ]
 

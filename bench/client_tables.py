@@ -24,11 +24,11 @@ _GOALS = {
 }
 _NOTES = {
     "many": "256 at once: for Java and C++ with callbacks or 256 threads, whichever was faster.",
-    "auto": "The C++ client does not batch by itself: beside our auto-batching stands its own best with 256 at once. "
-    "Java's waits 10 ms for a batch.",
-    "batches": "The C++ client compresses a list of 4 KiB or more as a whole, which is refused; these are smaller.",
-    "push": "Consumers have their defaults: ours a coroutine, Java's 20 threads, the C++ client its own choice; "
-    "each takes one message at a time and looks at its body.",
+    "auto": "The C++ client has no auto-batching: its best rate with 256 at once is shown instead. "
+    "Java's client waits 10 ms for a batch.",
+    "batches": "The C++ client compresses a list of 4 KiB or more as a whole, which brokers refuse; these are smaller.",
+    "push": "Consumers use their defaults: ours a coroutine, Java's 20 threads, the C++ client its own number of "
+    "threads; each handles one message at a time and reads its body.",
 }
 
 
@@ -36,8 +36,8 @@ def clients(columns: tuple[str, ...], title: str, results: Results, failures: Se
     section = Section(title, columns, than=CPP)
     for mode, by_client in results.items():
         label = LABELS[mode]
-        rate = {name: [ran.rate for ran in rounds] for name, rounds in by_client.items()}
-        cpu = {name: [ran.cpu_per_message for ran in rounds] for name, rounds in by_client.items()}
+        rate = {name: [measured.rate for measured in rounds] for name, rounds in by_client.items()}
+        cpu = {name: [measured.cpu_per_message for measured in rounds] for name, rounds in by_client.items()}
         section.rows += [
             Row(label, rate, per_second, is_more_better=True, goal=_GOALS.get(mode), against=CPP),
             Row(f"{label}: CPU of the client per message", cpu, microseconds, against=CPP),

@@ -1,4 +1,4 @@
-"""The load generator in C, compiled where it runs; takes the same ring of frames and returns the same result."""
+"""The load generator in C, compiled on this machine: the same input and results as the generator in Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.exchange import WrongAnswerError
 from bench.frames import OPAQUE_FIRST, Ring
 from bench.generator import Generator, Load, Result
 
-# Eight hexadecimal digits in a frame that the generator replaces by a counter.
+# Eight hexadecimal digits in a frame, which the generator replaces by a counter.
 KEY_COUNTER = b"C0FFEE00"
 
 _SOURCE = Path(__file__).parent / "load.c"
@@ -27,7 +27,7 @@ class NoCompilerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted(Result):
+class CompiledResult(Result):
     """A result with the extra counts of the C generator: error responses, and bytes of bodies."""
 
     refused: int
@@ -36,7 +36,7 @@ class Counted(Result):
 
 
 class CompiledGenerator(Generator):
-    """Runs loads with the generator in C, and other work as the one in Python does."""
+    """Runs loads with the generator in C; `call` works as in the generator in Python."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
@@ -49,24 +49,24 @@ class CompiledGenerator(Generator):
         if compiled.returncode:
             raise NoCompilerError(f"cc ended with {compiled.returncode}: {compiled.stderr[-2000:]}")
 
-    def run(self, load: Load) -> Counted:
+    def run(self, load: Load) -> CompiledResult:
         with tempfile.NamedTemporaryFile(dir=self._program.parent) as ring:
             ring.write(ring_file(load.ring))
             ring.flush()
-            figures = (load.port, load.pid, load.connections, load.in_flight, load.seconds)
-            command = [str(self._program), "drive", *map(str, figures), ring.name]
+            parameters = (load.port, load.pid, load.connections, load.in_flight, load.seconds)
+            command = [str(self._program), "drive", *map(str, parameters), ring.name]
             timeout = load.seconds + _GRACE_SECONDS
             driven = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
         if driven.returncode:
             raise WrongAnswerError(driven.stderr[-1000:])
-        counted = Counted(**json.loads(driven.stdout), samples=[])
+        counted = CompiledResult(**json.loads(driven.stdout), samples=[])
         if not counted.answered:
             raise WrongAnswerError(f"not one of {counted.refused} requests succeeded: {counted.refusal}")
         return counted
 
     @contextlib.contextmanager
     def answering(self, body_size: int) -> Iterator[tuple[int, int]]:
-        """A process that answers any request with a body of that size; its port and pid."""
+        """Start a process that answers any request with a body of that size; yield its port and pid."""
         with subprocess.Popen([str(self._program), "answer", str(body_size)], stdout=subprocess.PIPE) as process:
             try:
                 assert process.stdout is not None
@@ -76,7 +76,7 @@ class CompiledGenerator(Generator):
 
 
 def ring_file(ring: Ring) -> bytes:
-    """Returns a ring as load.c reads it."""
+    """Return a ring as load.c reads it."""
     parts = [struct.pack("=I", len(ring))]
     for index in range(len(ring)):
         frame = ring.slice(index, 1)

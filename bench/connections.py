@@ -13,7 +13,7 @@ SILENCE_SECONDS_MAX = 30.0
 
 
 def connect(port: int, source: str | None = None) -> socket.socket:
-    """Returns a blocking connection with TCP_NODELAY."""
+    """Return a blocking connection with TCP_NODELAY."""
     connection = socket.create_connection(
         ("127.0.0.1", port), timeout=SILENCE_SECONDS_MAX, source_address=(source, 0) if source else None
     )
@@ -22,7 +22,7 @@ def connect(port: int, source: str | None = None) -> socket.socket:
 
 
 def connect_for_load(port: int) -> socket.socket:
-    """Returns a connection with a kernel timeout; Python's own timeouts would add a `poll` to each call."""
+    """Return a connection with a kernel timeout; Python's own timeouts would add a `poll` to each call."""
     connection = connect(port)
     connection.settimeout(None)
     bound = struct.pack("ll", int(SILENCE_SECONDS_MAX), 0)
@@ -32,7 +32,7 @@ def connect_for_load(port: int) -> socket.socket:
 
 
 def ask(connection: socket.socket, frame: bytes) -> bytes:
-    """Sends one frame and returns the frame that answers it."""
+    """Send a request frame and return the response frame."""
     connection.sendall(frame)
     answer = next(_answers(connection), None)
     if answer is None:
@@ -41,7 +41,7 @@ def ask(connection: socket.socket, frame: bytes) -> bytes:
 
 
 def record(port: int, requests: Ring) -> Ring:
-    """Sends each request of the ring once and returns the responses as a ring for a canned server."""
+    """Send each request of the ring once and return the responses as a ring for a canned server."""
     with connect(port) as connection:
         return ring_of([ask(connection, requests.slice(index, 1)) for index in range(len(requests))])
 

@@ -1,7 +1,7 @@
 """The two inner loops of the load generator: many requests in flight on each connection, or a single one.
 
-What happens once per answer happens inside C loops where it can: a regular expression finds the opaques, a
-dictionary gives back when each was sent. An opaque that was not asked for, or came twice, raises KeyError.
+Work per response is done in C where possible: a regular expression finds the opaques, and a dictionary maps each to
+the time when it was sent. An unknown or repeated opaque raises KeyError.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class WrongAnswerError(Exception):
 
 
 @dataclass(slots=True)
-class Observed:
+class Observations:
     """The latency of every response in seconds, and a sample of raw responses."""
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
     samples: list[bytes] = field(default_factory=list)
 
 
-def exchange_singly(sockets: list[socket.socket], ring: Ring, deadline: float) -> Observed:
-    """One request at a time on each connection, so the expected response is known."""
-    observed = Observed()
+def exchange_singly(sockets: list[socket.socket], ring: Ring, deadline: float) -> Observations:
+    """Keep one request in flight on each connection, so the expected response is known."""
+    observations = Observations()
     by_descriptor = {connection.fileno(): connection for connection in sockets}
     frames = [ring.slice(index, 1) for index in range(len(ring))]
     marks = [b'"opaque":%b' % opaque for opaque in ring.opaques]
@@ -60,21 +60,21 @@ def exchange_singly(sockets: list[socket.socket], ring: Ring, deadline: float) -
             continue
         turn = turns[descriptor]
         if len(data) != size or _SUCCESS not in data or marks[turn] not in data:
-            raise WrongAnswerError(f"no success of {ring.opaques[turn]!r}, or more than that: {data[:500]!r}")
-        observed.latencies.append(now - sent_at[descriptor])
+            raise WrongAnswerError(f"expected one successful response to {ring.opaques[turn]!r}, got: {data[:500]!r}")
+        observations.latencies.append(now - sent_at[descriptor])
         if now < deadline:
             turn = turns[descriptor] = (turn + 1) % len(frames)
             sent_at[descriptor] = clock()
             by_descriptor[descriptor].sendall(frames[turn])
         else:
             del turns[descriptor]
-            observed.samples.append(data)
-    return observed
+            observations.samples.append(data)
+    return observations
 
 
-def exchange_pipelined(sockets: list[socket.socket], ring: Ring, in_flight: int, deadline: float) -> Observed:
-    """Keeps `in_flight` requests on each connection; answers may come in any order."""
-    observed = Observed()
+def exchange_pipelined(sockets: list[socket.socket], ring: Ring, in_flight: int, deadline: float) -> Observations:
+    """Keep `in_flight` requests on each connection; responses may come in any order."""
+    observations = Observations()
     pipelines = {connection.fileno(): _Pipeline(connection, ring, owed=in_flight) for connection in sockets}
     unanswered = dict.fromkeys(pipelines, True)
     for pipeline in pipelines.values():
@@ -92,15 +92,15 @@ def exchange_pipelined(sockets: list[socket.socket], ring: Ring, in_flight: int,
         found = _opaques(data, 0, end)
         if len(found) != count or data.count(_SUCCESS, 0, end) != count:
             raise WrongAnswerError(f"{count} answers, not all with code 0 and an opaque: {data[:500]!r}")
-        observed.latencies.extend(map(now.__sub__, map(pipeline.sent_at.pop, found)))
-        if len(observed.samples) < SAMPLES_MAX:
-            observed.samples.append(data[last:end])
+        observations.latencies.extend(map(now.__sub__, map(pipeline.sent_at.pop, found)))
+        if len(observations.samples) < SAMPLES_MAX:
+            observations.samples.append(data[last:end])
         if now < deadline:
             pipeline.owed += count
             pipeline.send()
         elif not pipeline.sent_at:
             del unanswered[descriptor]
-    return observed
+    return observations
 
 
 @dataclass(slots=True)
@@ -113,10 +113,10 @@ class _Pipeline:
     next: int = 0
 
     def send(self) -> None:
-        """Sends the `owed` next frames of the ring.
+        """Send the `owed` next frames of the ring.
 
-        The socket blocks. It cannot block for ever: what is in flight fits the buffers of both sides. A frame
-        whose opaque is still unanswered from the last time around waits, and all behind it.
+        The blocking socket does not block forever, because the frames in flight fit into the buffers of both sides.
+        If the opaque of a frame is still unanswered from the previous cycle, this frame and all after it wait.
         """
         while self.owed:
             count = min(self.owed, len(self.ring) - self.next)
@@ -130,7 +130,7 @@ class _Pipeline:
 
 
 def _readable(descriptors: Mapping[int, object], unanswered: Mapping[int, object]) -> Iterator[int]:
-    """Yields readable connections until all requests have responses."""
+    """Yield readable connections until all requests have responses."""
     with select.epoll() as poll:
         for descriptor in descriptors:
             poll.register(descriptor, select.EPOLLIN)
@@ -143,7 +143,7 @@ def _readable(descriptors: Mapping[int, object], unanswered: Mapping[int, object
 
 
 def _cut(data: bytes) -> tuple[int, int, int]:
-    """Returns how many whole frames `data` starts with, where the last of them ends, and where it starts."""
+    """Return the number of whole frames in `data`, and the end and the start of the last one."""
     count = last = end = 0
     size = len(data)
     while end + 4 <= size:

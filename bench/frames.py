@@ -39,7 +39,7 @@ class Ring:
         return len(self.ends)
 
     def slice(self, first: int, count: int) -> bytes:
-        """Returns `count` frames from index `first`; they must not reach beyond the end of the ring."""
+        """Return `count` frames from index `first`; they must not reach beyond the end of the ring."""
         start = self.ends[first - 1] if first else 0
         return self.stream[start : self.ends[first + count - 1]]
 
@@ -47,7 +47,7 @@ class Ring:
 def encode(
     code: int, fields: Mapping[str, str], body: bytes = b"", *, opaque: int = OPAQUE_FIRST, flag: int = 0
 ) -> bytes:
-    """Returns a frame with a JSON header, its members in the order in which Java writes them."""
+    """Return a frame with a JSON header, its members in the order in which Java writes them."""
     members = {
         "code": code,
         "extFields": dict(fields),
@@ -63,24 +63,24 @@ def encode(
 
 
 def decode(frame: bytes) -> Answer:
-    """Decodes the response in `frame`, a whole frame with its length."""
+    """Decode the response in `frame`, a whole frame with its length."""
     size = int.from_bytes(frame[:4])
     if size != len(frame) - 4:
-        raise ValueError(f"frame says {size} bytes and has {len(frame) - 4}")
+        raise ValueError(f"frame has {len(frame) - 4} bytes instead of {size}")
     if frame[4]:
-        raise ValueError(f"header of serialize type {frame[4]}, JSON (0) was asked for")
+        raise ValueError(f"header has serialize type {frame[4]}, expected JSON (0)")
     header_end = 8 + int.from_bytes(frame[5:8])
     return Answer(json.loads(frame[8:header_end]), frame[header_end:])
 
 
 def ring(count: int, frame: Callable[[int, int], bytes]) -> Ring:
-    """Returns a ring of `count` frames; `frame(index, opaque)` encodes each."""
+    """Return a ring of `count` frames; `frame(index, opaque)` encodes each."""
     opaques = range(OPAQUE_FIRST, OPAQUE_FIRST + count)
     return ring_of([frame(index, opaque) for index, opaque in enumerate(opaques)])
 
 
 def ring_of(frames: list[bytes]) -> Ring:
-    """Returns a ring of frames whose opaques count up from OPAQUE_FIRST."""
+    """Return a ring of frames whose opaques count up from OPAQUE_FIRST."""
     ends: list[int] = []
     end = 0
     for frame in frames:

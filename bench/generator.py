@@ -1,4 +1,4 @@
-"""The load generator: sends encoded frames, and counts, checks and times the responses, in its own process."""
+"""The load generator: sends encoded frames, and counts, checks and times the responses, in a separate process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Result:
 
 
 class Generator:
-    """Runs loads one after the other in its own process."""
+    """Runs loads one after the other in a separate process."""
 
     def __init__(self) -> None:
         self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=raise_file_limit)
@@ -61,7 +61,7 @@ class Generator:
         return self.call(drive, load)
 
     def call(self, work: Callable[..., T], *arguments: object) -> T:
-        """Runs `work` in the process and returns its result; it must be importable by name."""
+        """Run `work` in the process and return its result; it must be importable by name."""
         return self._pool.submit(work, *arguments).result()
 
     def close(self) -> None:
@@ -69,22 +69,22 @@ class Generator:
 
 
 def drive(load: Load) -> Result:
-    """Keeps `in_flight` requests on each connection for the duration, then awaits the last responses."""
+    """Keep `in_flight` requests on each connection for the duration, then awaits the last responses."""
     sockets = [connect_for_load(load.port) for _ in range(load.connections)]
     gc.disable()
     try:
         server_cpu, own_cpu, started = cpu_seconds(load.pid), time.process_time(), time.perf_counter()
         if load.in_flight == 1:
-            observed = exchange_singly(sockets, load.ring, started + load.seconds)
+            observations = exchange_singly(sockets, load.ring, started + load.seconds)
         else:
-            observed = exchange_pipelined(sockets, load.ring, load.in_flight, started + load.seconds)
+            observations = exchange_pipelined(sockets, load.ring, load.in_flight, started + load.seconds)
         seconds = time.perf_counter() - started
         own_cpu, server_cpu = time.process_time() - own_cpu, cpu_seconds(load.pid) - server_cpu
     finally:
         gc.enable()
         for connection in sockets:
             connection.close()
-    ordered = sorted(observed.latencies)
+    ordered = sorted(observations.latencies)
     return Result(
         answered=len(ordered),
         seconds=seconds,
@@ -92,5 +92,5 @@ def drive(load: Load) -> Result:
         generator_cpu_seconds=own_cpu,
         p50=ordered[len(ordered) // 2],
         p99=ordered[len(ordered) * 99 // 100],
-        samples=observed.samples,
+        samples=observations.samples,
     )

@@ -25,7 +25,7 @@ WINDOW_SECONDS = 10
 _PRODUCER, _BATCH_PRODUCER, _CONSUMER = (
     f"org.apache.rocketmq.example.benchmark.{name}" for name in ("Producer", "BatchProducer", "Consumer")
 )
-# Java compiles it when it is started.
+# A source file, which Java compiles at start-up.
 _BOUNDED_PRODUCER = str(Path(__file__).parent / "BoundedProducer.java")
 _READY_SECONDS_MAX = 90.0
 # For batches, TPS counts batches and MPS messages.
@@ -38,8 +38,8 @@ class ClientFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """Messages per second as the programs print them, and the broker's CPU seconds for each message sent."""
+class JavaResult:
+    """Messages per second as the programs print them, and the broker's CPU seconds per sent message."""
 
     sent: float
     consumed: float
@@ -60,29 +60,29 @@ class JavaRun(NamedTuple):
         return f"{how}, {self.body_size} B" + (", with the Consumer" if self.has_consumer else "")
 
 
-def run_producer(namesrv: str, broker_pid: int, run: JavaRun, topic: str, seconds: float) -> Ran:
-    """Runs a benchmark Producer, and the Consumer beside it if wanted; measures after a warm-up of ten seconds.
+def run_producer(namesrv: str, broker_pid: int, run: JavaRun, topic: str, seconds: float) -> JavaResult:
+    """Run a benchmark Producer, and the Consumer if wanted; measure after a warm-up of ten seconds.
 
-    The topic should be there, and nobody else's: the Consumer reads all that it has.
+    The topic must exist and must not be used by others, because the Consumer reads all of its messages.
     """
     arguments = ["-t", topic, "-s", str(run.body_size), "-w", str(THREADS)]
     arguments += ["-b", str(BATCH_SIZE)] if run.is_batch else ["-y", str(run.is_async).lower()]
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         consumer = None
         if run.has_consumer:
             reading = ("-t", topic, "-g", topic, "-p", "false", "-w", str(THREADS))
-            consumer = held.enter_context(_program(_CONSUMER, namesrv, *reading))
+            consumer = stack.enter_context(_program(_CONSUMER, namesrv, *reading))
             _wait_for(consumer, lambda program: "Consumer Started" in program.output(), "start")
         name = _BATCH_PRODUCER if run.is_batch else _BOUNDED_PRODUCER if run.is_async else _PRODUCER
-        producer = held.enter_context(_program(name, namesrv, *arguments))
+        producer = stack.enter_context(_program(name, namesrv, *arguments))
         _wait_for_line(producer, 1)
         cpu, started, first = cpu_seconds(broker_pid), time.monotonic(), len(_rates(producer))
         _wait_for_line(producer, first + round(seconds))
-        paid, taken = cpu_seconds(broker_pid) - cpu, time.monotonic() - started
+        cpu, elapsed = cpu_seconds(broker_pid) - cpu, time.monotonic() - started
         sent = _rates(producer)[-1]
         consumed = _rates(consumer)[-1] if consumer is not None else 0.0
         failed = sum(int(count) for count in _FAILED.findall(producer.output().splitlines()[-1]))
-    return Ran(sent, consumed, paid / max(sent * taken, 1), failed)
+    return JavaResult(sent, consumed, cpu / max(sent * elapsed, 1), failed)
 
 
 @contextlib.contextmanager
@@ -106,13 +106,13 @@ def _rates(program: Process) -> list[float]:
 
 
 def _wait_for_line(program: Process, count: int) -> None:
-    """Returns when a program has printed so many rates."""
+    """Return when a program has printed `count` rates."""
     _wait_for(program, lambda program: len(_rates(program)) >= count, f"{count} rates")
 
 
-def _wait_for(program: Process, is_so: Callable[[Process], bool], what: str) -> None:
+def _wait_for(program: Process, condition: Callable[[Process], bool], what: str) -> None:
     deadline = time.monotonic() + _READY_SECONDS_MAX
-    while not is_so(program):
+    while not condition(program):
         if not program.is_running or time.monotonic() > deadline:
             raise ClientFailedError(f"no {what}: {program.output()[-3000:]}")
         time.sleep(0.05)

@@ -1,12 +1,12 @@
-/* The load generator: a ring of encoded frames sent over many connections, answers checked, counted and timed.
+/* The load generator: sends a ring of encoded frames over many connections; checks, counts and times the responses.
  *
- *   load drive PORT PID CONNECTIONS IN_FLIGHT SECONDS RING   sends, and prints what it saw as JSON
- *   load answer BODY_SIZE                                    prints a port, and answers whatever is asked there
+ *   load drive PORT PID CONNECTIONS IN_FLIGHT SECONDS RING   sends, and prints the results as JSON
+ *   load answer BODY_SIZE                                    prints a port, and answers any request there
  *
- * RING: uint32 count; then for each frame uint32 size, where its opaque is, where its key counter is (0: nowhere),
- * and the frame. All in the machine's byte order, but for the frames. An opaque has seven digits, or four bytes in
- * a binary header; it is filled in here and says which place in which pipeline the request has. The key counter has
- * eight hexadecimal digits, so that no two messages of a run have the same key. */
+ * RING: uint32 count; then for each frame uint32 size, offset of its opaque, offset of its key counter (0: none), and
+ * the frame. Integers are in the machine's byte order. An opaque has seven digits, or four bytes in a binary header; it
+ * is replaced by the position of the request in its pipeline. The key counter has eight hexadecimal digits and is
+ * replaced, so that no two messages of a run have the same key. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -96,7 +96,7 @@ static void send_all(int socket, const unsigned char *data, size_t size) {
     }
 }
 
-/* Appends the next frame of the ring to `out`, as the request at `place` of a pipeline whose opaques begin there. */
+/* Appends the next frame of the ring to `out`, with this opaque and the next key. */
 static size_t put_request(unsigned char *out, uint32_t opaque) {
     Frame *frame = &frames[next_frame];
     if (++next_frame == frame_count) next_frame = 0;
@@ -107,7 +107,7 @@ static size_t put_request(unsigned char *out, uint32_t opaque) {
     return frame->size;
 }
 
-/* Reads code and opaque of an answer. */
+/* Reads code and opaque of a response. */
 static void read_header(const unsigned char *frame, uint32_t size, int *code, uint32_t *opaque) {
     uint32_t header_size = big_endian(frame + 4) & 0xFFFFFF;
     if (header_size > size - 4) wrong("no header", frame, size);
@@ -130,7 +130,7 @@ static void read_header(const unsigned char *frame, uint32_t size, int *code, ui
     body_bytes += size - 4 - header_size;
 }
 
-/* Takes whole answers from a pipeline, and sends a request in place of each while there is time. */
+/* Processes the complete responses of a pipeline, and sends a new request for each until the time is over. */
 static void take_answers(Pipeline *pipeline, uint32_t first_opaque, int in_flight, int is_over, unsigned char *out) {
     double time = now(CLOCK_MONOTONIC);
     size_t at = 0, out_size = 0;
@@ -219,7 +219,7 @@ static void drive(int port, int pid, int connections, int in_flight, double seco
            answered, refused, refusal, body_bytes, taken, server_cpu, own_cpu, p50, p99);
 }
 
-/* What the generator reaches with a server that does nothing: each request is answered with its opaque and a body. */
+/* A server that stores nothing, to measure the generator: answers each request with its opaque and a body. */
 static void answer(uint32_t body_size) {
     static unsigned char in[1 << 16], held[1024][1 << 16];
     static uint32_t held_size[1024];
@@ -270,8 +270,8 @@ static void answer(uint32_t body_size) {
 
 int main(int count, char **words) {
     if (count == 3 && !strcmp(words[1], "answer")) answer(atoi(words[2]));
-    if (count != 8 || strcmp(words[1], "drive")) return fprintf(stderr, "load: see the comment in load.c\n"), 64;
-    /* Keys of two runs differ as well. */
+    if (count != 8 || strcmp(words[1], "drive")) return fprintf(stderr, "load: see the usage in load.c\n"), 64;
+    /* Keys of different runs differ, too. */
     next_key = (uint32_t)(now(CLOCK_REALTIME) * 10000);
     read_ring(words[7]);
     drive(atoi(words[2]), atoi(words[3]), atoi(words[4]), atoi(words[5]), atof(words[6]));

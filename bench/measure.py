@@ -22,7 +22,7 @@ class Memory:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Returns the user and system time of all threads of `pid`, in steps of 10 ms."""
+    """Return the user and system time of all threads of `pid`, in steps of 10 ms."""
     # The name in parentheses may contain spaces; utime and stime are fields 14 and 15 of the line.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
@@ -34,19 +34,19 @@ def memory(pid: int) -> Memory:
 
 
 def _kilobytes(path: Path) -> dict[str, int]:
-    """Returns the `Name:   123 kB` lines of a file under /proc, in bytes."""
+    """Return the `Name:   123 kB` lines of a file under /proc, in bytes."""
     lines = (line.split() for line in path.read_text().splitlines())
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if words[-1:] == ["kB"]}
 
 
 def raise_file_limit() -> None:
-    """Lets this process, and those it starts from now on, open as many files as the hard limit allows."""
+    """Raise the limit on open files of this process and its later children to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def machine() -> dict[str, str]:
-    """Returns the facts about this machine that a reader needs to judge the figures."""
+    """Return facts about this machine that help to interpret the results."""
     cpus = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     model = cpus[0].partition(":")[2].strip() if cpus else platform.machine()
     total = _kilobytes(Path("/proc/meminfo"))["MemTotal"]

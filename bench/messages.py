@@ -19,7 +19,7 @@ _PART = struct.Struct(">IIIII")
 
 
 def send(topic: str, queue_id: int, body: bytes, opaque: int = OPAQUE_FIRST) -> bytes:
-    """SEND_MESSAGE_V2 as Java's clients send it; the generator changes the unique key of each."""
+    """SEND_MESSAGE_V2 as Java's clients send it; the generator replaces the unique key in each copy."""
     return encode(310, _sending(topic, queue_id, _unique_key(KEY_COUNTER.decode())), body, opaque=opaque)
 
 
@@ -58,12 +58,12 @@ def max_offset(topic: str, queue_id: int, opaque: int = OPAQUE_FIRST) -> bytes:
 
 
 def make_topic(port: int, topic: str) -> None:
-    """Sends one message to each queue, which creates the topic."""
+    """Send one message to each queue, which creates the topic."""
     fill(port, topic, 1, 128)
 
 
 def fill(port: int, topic: str, count: int, body_size: int) -> None:
-    """Puts so many messages into each queue of a topic."""
+    """Send `count` messages to each queue of a topic."""
     with connect(port) as connection:
         for queue_id in range(QUEUES):
             for _ in range(count):
@@ -73,7 +73,7 @@ def fill(port: int, topic: str, count: int, body_size: int) -> None:
 
 
 def stored(port: int, topic: str) -> int:
-    """Returns the number of messages of a topic, from its max offsets."""
+    """Return the number of messages of a topic, from its max offsets."""
     with connect(port) as connection:
         answers = [decode(ask(connection, max_offset(topic, queue_id))) for queue_id in range(QUEUES)]
     return sum(int(answer.header["extFields"]["offset"]) for answer in answers)

@@ -17,10 +17,10 @@ from bench import namesrv_tables as tables
 from bench.connections import ask, connect
 from bench.frames import Ring, decode, encode
 from bench.generator import Generator, Result
-from bench.idle import hold
+from bench.idle_connections import hold
 from bench.measure import Memory, machine, memory, raise_file_limit
 from bench.page import replace_part
-from bench.registered import Registered
+from bench.registered_brokers import RegisteredBrokers
 from bench.report import Report, Section
 from bench.requests import QUEUES, Broker, broker, heartbeats, registrations, route_queries, version_queries
 from bench.run import Profile, Run
@@ -37,18 +37,18 @@ _SILENCE_SECONDS = 3.0
 
 
 class NameServerRun:
-    """The parts of the comparison, in the order in which they are run; each returns its table."""
+    """The parts of the comparison, in the order in which they run; each returns its table."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._registered = {name: Registered(server) for name, server in run.servers.items()}
+        self._registered = {name: RegisteredBrokers(server) for name, server in run.servers.items()}
         run.keep_alive(self._refresh)
 
     def routes(self, warm_up_seconds: float) -> Section:
-        asked = broker(0, TOPICS)
+        owner = broker(0, TOPICS)
         for registered in self._registered.values():
-            registered.add([asked])
-        requests = route_queries(asked.topics * 4)
+            registered.add([owner])
+        requests = route_queries(owner.topics * 4)
         self._run.warm_up(requests, PIPELINED, warm_up_seconds)
         first = next(iter(self._run.servers.values()))
         with self._run.targets(requests, answered_by=first) as targets:
@@ -58,7 +58,7 @@ class NameServerRun:
             }
         for by_server in results.values():
             for rounds in by_server.values():
-                check_routes(rounds, requests, asked.topics * 4)
+                check_routes(rounds, requests, owner.topics * 4)
         return tables.routes(tuple(targets), results)
 
     def registrations(self) -> Section:
@@ -79,18 +79,18 @@ class NameServerRun:
 
     def scale(self) -> Section:
         brokers = [broker(index, SCALE_TOPICS, "scale") for index in range(SCALE_BROKERS)]
-        # Few and many take turns, as the servers do, so that other load on the machine affects both equally.
+        # One broker and many brokers take turns, so that other load on the machine affects both equally.
         few, many = tables.no_results(), tables.no_results()
         registered_in: dict[str, list[tuple[float, float]]] = {name: [] for name in self._registered}
         for number in range(self._run.rounds):
             for registered in self._registered.values():
                 registered.close()
                 registered.add(brokers[:1])
-            self._signs_of_life(brokers[0], "1 broker", number, few)
+            self._heartbeat_costs(brokers[0], "1 broker", number, few)
             for name, registered in self._registered.items():
-                self._run.say(f"registering {SCALE_BROKERS - 1} more brokers: {name}")
+                self._run.show_status(f"registering {SCALE_BROKERS - 1} more brokers: {name}")
                 registered_in[name].append(registered.add(brokers[1:]))
-            self._signs_of_life(brokers[0], f"{SCALE_BROKERS} brokers", number, many)
+            self._heartbeat_costs(brokers[0], f"{SCALE_BROKERS} brokers", number, many)
         after = self.memory()
         topics = [topic for known in brokers for topic in known.topics]
         sampled = random.Random(SCALE_SEED).sample(topics, SCALE_RING)
@@ -103,18 +103,18 @@ class NameServerRun:
 
     def idle(self, count: int) -> Section:
         request = encode(105, {"topic": "bench-idle"})
-        held: dict[str, tuple[Memory, Memory]] = {}
+        measured: dict[str, tuple[Memory, Memory]] = {}
         for name, server in self._run.servers.items():
-            self._run.say(f"{count:,} idle connections: {name}")
-            held[name] = self._run.generator.call(hold, server.port, server.pid, count, request)
-        return tables.idle(count, held)
+            self._run.show_status(f"{count:,} idle connections: {name}")
+            measured[name] = self._run.generator.call(hold, server.port, server.pid, count, request)
+        return tables.idle(count, measured)
 
     def _refresh(self) -> None:
         for registered in self._registered.values():
             registered.refresh()
 
-    def _signs_of_life(self, known: Broker, label: str, number: int, results: tables.Collected) -> None:
-        """Adds the CPU cost of each server in one round for the three kinds of broker heartbeats."""
+    def _heartbeat_costs(self, known: Broker, label: str, number: int, results: tables.Collected) -> None:
+        """Measure the CPU cost of the three kinds of broker heartbeats in one round, and add it to `results`."""
         sender = broker(201, SCALE_TOPICS, "scale")
         kinds: dict[str, tuple[Ring, Profile]] = {
             "QUERY_DATA_VERSION": (version_queries(known, 1024), Profile(1, 16)),
@@ -124,14 +124,14 @@ class NameServerRun:
         once = range(number, number + 1)
         for kind, (requests, profile) in kinds.items():
             with self._run.targets(requests) as targets:
-                able = {name: target for name, target in targets.items() if _knows(target.port, requests)}
-                measured = self._run.compare(f"{kind} among {label}", able, requests, profile, once)
+                supporting = {name: target for name, target in targets.items() if _supports(target.port, requests)}
+                measured = self._run.compare(f"{kind} among {label}", supporting, requests, profile, once)
             for name, rounds in measured.items():
                 results[kind][name] += rounds
 
 
 def check_routes(rounds: list[Result], requests: Ring, topics: tuple[str, ...] | list[str]) -> None:
-    """Checks the brokers and queues of the sampled responses against the registered ones."""
+    """Check the brokers and queues of the sampled responses against the registered ones."""
     for frame in (frame for result in rounds for frame in result.samples):
         answer = decode(frame)
         topic = topics[requests.opaques.index(b"%d" % answer.header["opaque"])]
@@ -143,7 +143,7 @@ def check_routes(rounds: list[Result], requests: Ring, topics: tuple[str, ...] |
             raise ValueError(f"the route of {topic} is wrong: {route}")
 
 
-def _knows(port: int, requests: Ring) -> bool:
+def _supports(port: int, requests: Ring) -> bool:
     """Whether the server answers such a request; 4.9 has no BROKER_HEARTBEAT and does not respond to it."""
     with connect(port) as connection:
         connection.settimeout(_SILENCE_SECONDS)
@@ -164,20 +164,20 @@ def _knows(port: int, requests: Ring) -> bool:
 def main(
     seconds: float, rounds: int, warm_up: float, idle: int, markdown: Path | None, only: tuple[str, ...], quick: bool
 ) -> None:
-    """Compares the NameServer of Kerolox with Java's."""
+    """Compare the NameServer of Kerolox with Java's."""
     if quick:
         seconds, rounds, warm_up, idle = min(seconds, 0.5), 1, 1.0, min(idle, 1_000)
     raise_file_limit()
     console = Console()
     facts = machine()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with contextlib.ExitStack() as held:
-        progress = held.enter_context(Progress(*columns, console=console, refresh_per_second=2, transient=True))
+    with contextlib.ExitStack() as stack:
+        progress = stack.enter_context(Progress(*columns, console=console, refresh_per_second=2, transient=True))
         generator = Generator()
-        held.callback(generator.close)
+        stack.callback(generator.close)
         run = Run(generator, progress, rounds=rounds, seconds=seconds, warm_up_rounds_max=2 if quick else 8)
-        contestants = [each for each in name_servers() if not only or any(part in each.name for part in only)]
-        ready = run.start(contestants, held)
+        specs = [each for each in name_servers() if not only or any(part in each.name for part in only)]
+        ready = run.start(specs, stack)
         parts = NameServerRun(run)
         before = parts.memory()
         sections = [parts.routes(warm_up), parts.registrations()]

@@ -1,4 +1,4 @@
-"""The NameServer's figures as tables, with the goal beside each."""
+"""The tables of the NameServer benchmark, and their goals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REGISTRATION_CPU = Goal(0.001, shown=milliseconds)
 _RESIDENT = Goal(0.2, is_ratio=True)
 _READY = Goal(0.5, shown=seconds)
 _IDLE_PER_CONNECTION = 200 * MIB / 10_000
-# Noise: two measurements of the same thing differ by this much.
+# The noise: two measurements of the same value may differ by this factor.
 _NO_GROWTH = Goal(1.25, shown=times)
 
 
@@ -29,7 +29,7 @@ def footprint(
 ) -> Section:
     section = Section("Start-up and memory", tuple(ready))
     section.rows = [
-        Row("spawned until the first route query is answered", ready, seconds, goal=_READY),
+        Row("from the start until the first route query is answered", ready, seconds, goal=_READY),
         *_memory_rows("after start", before),
         *_memory_rows("after routes and registrations", after),
     ]
@@ -81,11 +81,11 @@ def scale(
 ) -> Section:
     section = Section(f"50,000 topics over {broker_count} brokers", columns)
     others = broker_count - 1
-    taken = {name: [wall / others for wall, _ in rounds] for name, rounds in registered_in.items()}
-    paid = {name: [cpu / others for _, cpu in rounds] for name, rounds in registered_in.items()}
+    elapsed = {name: [wall / others for wall, _ in rounds] for name, rounds in registered_in.items()}
+    cpu_cost = {name: [cpu / others for _, cpu in rounds] for name, rounds in registered_in.items()}
     section.rows = [
-        Row("first registration of 500 topics: time", taken, milliseconds),
-        Row("first registration of 500 topics: CPU", paid, milliseconds),
+        Row("first registration of 500 topics: time", elapsed, milliseconds),
+        Row("first registration of 500 topics: CPU", cpu_cost, milliseconds),
         Row(
             "route queries 4x64: rate",
             _each(routes, _rate),
@@ -117,15 +117,15 @@ def idle(count: int, held: Mapping[str, tuple[Memory, Memory]]) -> Section:
     section = Section(f"{count:,} idle connections", tuple(held))
     before = {name: [float(first.resident)] for name, (first, _) in held.items()}
     after = {name: [float(second.resident)] for name, (_, second) in held.items()}
-    more = {name: [float(second.resident - first.resident)] for name, (first, second) in held.items()}
+    growth = {name: [float(second.resident - first.resident)] for name, (first, second) in held.items()}
     goal = Goal(_IDLE_PER_CONNECTION * count, shown=mebibytes)
     section.rows = [
         Row("resident before", before, mebibytes),
-        Row("resident while they are held", after, mebibytes),
-        Row("more", more, mebibytes, goal=goal),
+        Row("resident with the connections open", after, mebibytes),
+        Row("growth", growth, mebibytes, goal=goal),
     ]
     section.notes = [
-        "Java's heap may have room from what ran before, in which case its growth says little.",
+        "Java's heap may have free space from earlier loads; its growth then says little.",
     ]
     return section
 
@@ -140,7 +140,7 @@ def _memory_rows(when: str, measured: Mapping[str, Memory]) -> list[Row]:
 
 
 def _ceiling_notes(results: Mapping[Profile, Results]) -> list[str]:
-    """Explains the ceiling of the generator, and which goals it makes unreachable."""
+    """Return notes about the maximum rate of the generator, and about goals that it cannot reach."""
     notes = []
     for profile, measured in results.items():
         alone = max(measured[GENERATOR_ALONE], key=_rate)
@@ -148,12 +148,12 @@ def _ceiling_notes(results: Mapping[Profile, Results]) -> list[str]:
         note = f"{profile}: the generator reaches {per_second(alone.rate)} with canned answers ({own_cpu} of CPU each)"
         row = Row("", _each(measured, _rate), per_second)
         if row.others():
-            room = alone.rate / max(row.others())
-            note += f", {times(room)} the faster Java"
-            if room < _ROUTE_RATE.limit:
-                note += f"; {_ROUTE_RATE.limit:g}x cannot be seen with it"
+            headroom = alone.rate / max(row.others())
+            note += f", {times(headroom)} the faster Java"
+            if headroom < _ROUTE_RATE.limit:
+                note += f"; {_ROUTE_RATE.limit:g}x cannot be measured with it"
         notes.append(f"{note}.")
-    return [*notes, "Where a server comes near that, its rate is a lower bound."]
+    return [*notes, "If a server comes near this rate, its own rate is a lower bound."]
 
 
 def _each(results: Results, figure: Callable[[Result], float]) -> dict[str, list[float]]:

@@ -1,4 +1,4 @@
-"""`python -m bench.newcomer`: runs and times the first steps of a new user without Java."""
+"""`python -m bench.newcomer`: runs and times the first commands of a new user, without Java."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[1]
-# This program writes the text between these marks in the README.
+# The text between these marks in the README is written by this program.
 _BEGIN, _END = "<!-- python -m bench.newcomer -->", "<!-- end -->"
 _HIDDEN = re.compile(r"java|javac|jshell|jar|mvn|mvnw|gradle")
 _CLOSING = re.compile(r"=+ .*?\b(\d+) passed(?:.*?(\d+) skipped)?.* in [\d.]+s")
@@ -39,7 +39,7 @@ class Step:
 @click.option("--readme", type=Path, help="Also write the table to this page, between its two marks.")
 @click.option("--only", type=click.IntRange(1, len(_STEPS)), default=len(_STEPS), help="Run only the first N steps.")
 def main(readme: Path | None, only: int) -> None:
-    """Runs the README's commands in a fresh clone, with a PATH that has no Java on it."""
+    """Run the README's commands in a fresh clone, with a PATH that has no Java on it."""
     with tempfile.TemporaryDirectory(prefix="kerolox-newcomer-") as directory, without_java(Path(directory)) as path:
         clone = Path(directory) / "kerolox"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
@@ -58,7 +58,7 @@ def main(readme: Path | None, only: int) -> None:
 
 
 def run(label: str, command: tuple[str, ...], clone: Path, environment: dict[str, str]) -> Step:
-    """Runs a command and returns its last line; raises ClickException with the whole output if it fails."""
+    """Run a command and return its last line; raise ClickException with the whole output if it fails."""
     click.echo(f"{' '.join(command)} ...", err=True)
     log = clone.parent / "log"
     began = time.perf_counter()
@@ -74,7 +74,7 @@ def run(label: str, command: tuple[str, ...], clone: Path, environment: dict[str
 
 
 def said_of(printed: str) -> str:
-    """Returns the numbers of passed and skipped tests if there were any, else that all counts agree."""
+    """Return the numbers of passed and skipped tests, or that all counts agree if no tests ran."""
     closings = _CLOSING.findall(printed)
     if closings:
         passed = sum(int(found) for found, _ in closings)
@@ -98,7 +98,7 @@ def replaced(page: str, part: str) -> str:
 
 @contextlib.contextmanager
 def without_java(directory: Path) -> Iterator[str]:
-    """Returns a PATH with everything on the real one except Java and its tools."""
+    """Yield a PATH with all programs of the real one except Java and its tools."""
     programs = directory / "bin"
     programs.mkdir()
     # The real interpreter: a shim on the PATH may depend on the user's home.

@@ -1,4 +1,4 @@
-"""The documentation page of figures: each benchmark replaces only its own part."""
+"""The documentation page with the results: each benchmark replaces only its own part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HEADING = re.compile(r"^# ", re.MULTILINE)
 
 
 def replace_part(path: Path, part: str) -> None:
-    """Replaces the part whose heading starts with the same word, or appends the part."""
+    """Replace the part whose heading starts with the same word, or appends the part."""
     page = path.read_text() if path.exists() else ""
     path.write_text(replaced(page, part))
 
@@ -28,5 +28,5 @@ def replaced(page: str, part: str) -> str:
 
 
 def _name(part: str) -> str:
-    """The first word of the heading."""
+    """Return the first word of the heading, which identifies a part."""
     return re.split(r"\W", part.removeprefix("# "), maxsplit=1)[0]

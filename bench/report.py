@@ -1,4 +1,4 @@
-"""The figures of a run as tables: on the terminal, and as Markdown for the documentation."""
+"""The results of a run as tables: on the terminal, and as Markdown for the documentation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.table import Table
 
 KEROLOX = "Kerolox"
 ABSENT = "–"
-# Prefixes of the columns that ours is compared with.
-_RIVALS = ("Apache", "plain", "C++", "one alone", "prebuilt", "Kafka", "Parquet", "broker path")
+# Prefixes of the columns that Kerolox is compared with.
+_BASELINES = ("Apache", "plain", "C++", "one alone", "prebuilt", "Kafka", "Parquet", "broker path")
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on our figure, or on its ratio to the best other figure of the same run."""
+    """A bound on our value, or on its ratio to the best other value of the same run."""
 
     limit: float
     is_ratio: bool = False
@@ -38,9 +38,9 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure: for each server the value of every round.
+    """One metric: for each server, the value of every round.
 
-    Ours is held against the better of the others, or against the one that is named in `against`.
+    Kerolox is compared with the best of the others, or with the one named `against`.
     """
 
     label: str
@@ -54,7 +54,7 @@ class Row:
         return statistics.median(self.values[name]) if self.values.get(name) else None
 
     def cell(self, name: str) -> str:
-        """The median of the rounds, and the best where there was more than one."""
+        """Return the median of the rounds, and the best value if there are several rounds."""
         rounds = self.values.get(name)
         if not rounds:
             return ABSENT
@@ -63,10 +63,10 @@ class Row:
         return f"{median} ({best})" if len(rounds) > 1 else median
 
     def others(self) -> list[float]:
-        rivals = {name: rounds for name, rounds in self.values.items() if rounds and is_rival(name)}
+        baselines = {name: rounds for name, rounds in self.values.items() if rounds and is_baseline(name)}
         if self.against is not None:
-            rivals = {name: rounds for name, rounds in rivals.items() if name == self.against}
-        return [statistics.median(rounds) for rounds in rivals.values()]
+            baselines = {name: rounds for name, rounds in baselines.items() if name == self.against}
+        return [statistics.median(rounds) for rounds in baselines.values()]
 
     def ratio(self) -> str:
         ours, others = self.median(KEROLOX), self.others()
@@ -79,14 +79,14 @@ class Row:
         if self.goal is None:
             return ""
         if ours is None or (self.goal.is_ratio and not (self.others() and all(self.others()))):
-            # No comparison without another figure, or if the other load failed.
+            # There is nothing to compare with, for example because the other load failed.
             return "not measured"
         return "met" if self.goal.is_met(ours, self.others()) else "MISSED"
 
 
 @dataclass(slots=True)
 class Section:
-    """A table and the sentences that explain it."""
+    """A table and its explanatory notes."""
 
     title: str
     columns: tuple[str, ...]
@@ -112,7 +112,7 @@ class Section:
 
 @dataclass(slots=True)
 class Report:
-    """All tables of a run, with the facts under which they were measured."""
+    """All tables of a run, and the facts about the machine and the run."""
 
     title: str
     command: str
@@ -147,13 +147,13 @@ class Report:
 
 
 def ratio(ours: float, others: Sequence[float], *, is_more_better: bool) -> float:
-    """Returns our figure as a multiple of the best other figure; NaN, which meets no goal, if that is zero."""
+    """Return our value as a multiple of the best other value; NaN, which meets no goal, if that is zero."""
     best = max(others) if is_more_better else min(others)
     return ours / best if best else math.nan
 
 
-def is_rival(name: str) -> bool:
-    return name.startswith(_RIVALS)
+def is_baseline(name: str) -> bool:
+    return name.startswith(_BASELINES)
 
 
 def per_second(value: float) -> str:

@@ -59,7 +59,7 @@ class Broker:
 
 
 def broker(index: int, topic_count: int, prefix: str = "bench") -> Broker:
-    """Returns broker number `index`; topics of different brokers differ, all names are of the same length."""
+    """Return broker number `index`. Each broker has its own topics; all names have the same length."""
     name = f"{prefix}-{index:03d}"
     topics = tuple(f"{name}-topic-{topic:04d}" for topic in range(topic_count))
     return Broker(name, f"10.0.{index}.1:10911", topics)
@@ -71,7 +71,7 @@ def route_queries(topics: Sequence[str]) -> Ring:
 
 
 def registrations(sender: Broker, count: int, *, is_changing: bool) -> Ring:
-    """Registrations of one broker; `is_changing` gives each another DataVersion than the one before."""
+    """REGISTER_BROKER of one broker; with `is_changing`, each has a new DataVersion."""
     counters = [10_000 + index if is_changing else 10_000 for index in range(count)]
     return ring(count, lambda index, opaque: sender.registration(counters[index], opaque))
 

@@ -1,4 +1,4 @@
-"""Runs comparisons: every server is warmed up, then measured in turns, round after round."""
+"""Runs comparisons: servers are warmed up, then measured in turns in every round."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from rich.progress import Progress
 
-from bench.canned import canned_server
+from bench.canned_server import canned_server
 from bench.connections import record
 from bench.frames import Ring
 from bench.generator import Generator, Load, Result
-from bench.servers import Contestant, Server, started
+from bench.servers import Server, ServerSpec, started
 
 GENERATOR_ALONE = "generator alone"
 _REFRESH_SECONDS = 15.0
-# Warm-up ends after two loads in a row that are not faster than the best before by this factor.
+# Warm-up ends when two loads in a row are not faster than the best one by this factor.
 _STILL_WARMING = 1.05
 
 
@@ -61,36 +61,36 @@ class Run:
         self._warm_up_rounds_max = warm_up_rounds_max
         self._refresh: Callable[[], None] | None = None
         self._refreshed_at = 0.0
-        self._said = ""
+        self._status = ""
 
     def keep_alive(self, refresh: Callable[[], None]) -> None:
-        """Registers `refresh` to be called between loads, often enough for the expiry of two minutes."""
+        """Call `refresh` between loads, often enough that brokers do not expire after two minutes."""
         self._refresh = refresh
 
-    def say(self, text: str) -> None:
-        if text == self._said:
+    def show_status(self, text: str) -> None:
+        if text == self._status:
             return
-        self._said = text
+        self._status = text
         if not self._progress.console.is_terminal:
             self._progress.console.print(text)
         self._progress.update(self._task, description=text)
 
-    def start(self, contestants: Sequence[Contestant], held: contextlib.ExitStack) -> dict[str, list[float]]:
-        """Starts each server once per round, keeps those of the last, and returns how long each took."""
-        ready: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    def start(self, specs: Sequence[ServerSpec], stack: contextlib.ExitStack) -> dict[str, list[float]]:
+        """Start each server once per round, keep those of the last round, and return the start-up times."""
+        ready: dict[str, list[float]] = {spec.name: [] for spec in specs}
         for number in range(self.rounds):
-            for contestant in contestants:
-                self.say(f"start-up {number + 1}/{self.rounds}: {contestant.name}")
+            for spec in specs:
+                self.show_status(f"start-up {number + 1}/{self.rounds}: {spec.name}")
                 with contextlib.ExitStack() as once:
                     is_last = number + 1 == self.rounds
-                    server = (held if is_last else once).enter_context(started(contestant))
-                    ready[contestant.name].append(server.ready_seconds)
-                    self.servers[contestant.name] = server
+                    server = (stack if is_last else once).enter_context(started(spec))
+                    ready[spec.name].append(server.ready_seconds)
+                    self.servers[spec.name] = server
         return ready
 
     @contextlib.contextmanager
     def targets(self, requests: Ring, answered_by: Server | None = None) -> Iterator[dict[str, Target]]:
-        """Returns the servers and, if one provides its responses, a canned server to measure the generator."""
+        """Yield the servers and, with `answered_by`, a canned server with its responses to measure the generator."""
         targets = {name: Target(server.port, server.pid) for name, server in self.servers.items()}
         if answered_by is None:
             yield targets
@@ -106,9 +106,9 @@ class Run:
         profile: Profile,
         rounds: range | None = None,
     ) -> dict[str, list[Result]]:
-        """Returns one result of each target and round; who is first changes from round to round.
+        """Return the results of each target, one per round; each round starts with another target.
 
-        A caller with more to do between rounds asks for them one by one; round 0 is the one that warms up.
+        A caller with work between rounds passes single rounds as `rounds`; round 0 includes the warm-up.
         """
         names = list(targets)
         rounds = range(self.rounds) if rounds is None else rounds
@@ -120,14 +120,14 @@ class Run:
         for number in rounds:
             turn = number % len(names)
             for name in names[turn:] + names[:turn]:
-                self.say(f"{label}, round {number + 1}/{self.rounds}: {name}")
+                self.show_status(f"{label}, round {number + 1}/{self.rounds}: {name}")
                 results[name].append(self._load(targets[name], requests, profile))
         return results
 
     def warm_up(self, requests: Ring, profile: Profile, seconds: float) -> None:
-        """Loads each server for this time before measuring: the JVM compiles while it runs."""
+        """Load each server for this time before measuring: the JVM compiles while it runs."""
         for name, server in self.servers.items():
-            self.say(f"warm-up for {seconds:g} s: {name}")
+            self.show_status(f"warm-up for {seconds:g} s: {name}")
             target = Target(server.port, server.pid)
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:
@@ -136,7 +136,7 @@ class Run:
     def _warm_up(self, text: str, target: Target, requests: Ring, profile: Profile) -> None:
         best, loads_no_faster = 0.0, 0
         for _ in range(self._warm_up_rounds_max):
-            self.say(text)
+            self.show_status(text)
             rate = self._load(target, requests, profile).rate
             loads_no_faster = 0 if rate > best * _STILL_WARMING else loads_no_faster + 1
             if loads_no_faster == 2:

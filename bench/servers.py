@@ -30,10 +30,10 @@ class NotReadyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
-    """A server that can be started: its name in the tables, and its command line in a home, on a port.
+class ServerSpec:
+    """A server that can be started: its name in the tables, and its command line for a home directory and a port.
 
-    It may need ports beside that one: `neighbours` says which.
+    `neighbours` are further ports that it listens on, relative to its port.
     """
 
     name: str
@@ -55,29 +55,29 @@ class Server:
         return self.process.pid
 
 
-def name_servers() -> list[Contestant]:
-    """Returns the NameServer of Kerolox, if installed, and Java's of each version."""
+def name_servers() -> list[ServerSpec]:
+    """Return the NameServer of Kerolox, if installed, and Java's of each version."""
     apache = [_java_name_server(SERVER_VERSIONS[version]) for version in VERSIONS]
-    ours = [Contestant(KEROLOX, _kerolox_command)] if _kerolox_executable().exists() else []
+    ours = [ServerSpec(KEROLOX, _kerolox_command)] if _kerolox_executable().exists() else []
     return ours + apache
 
 
 @contextlib.contextmanager
-def started(contestant: Contestant) -> Iterator[Server]:
-    """A running server of that kind that answers requests."""
-    port = free_port(*contestant.neighbours)
+def started(spec: ServerSpec) -> Iterator[Server]:
+    """Start a server, and yield it when it answers requests."""
+    port = free_port(*spec.neighbours)
     with temporary_home() as home:
-        command = contestant.command(home, port)
+        command = spec.command(home, port)
         spawned = time.perf_counter()
         with running(command, home, f"127.0.0.1:{port}") as process:
             _wait_for_first_answer(process, port)
-            yield Server(contestant.name, process, port, time.perf_counter() - spawned)
+            yield Server(spec.name, process, port, time.perf_counter() - spawned)
 
 
 def _wait_for_first_answer(process: Process, port: int) -> None:
     # GET_ROUTEINFO_BY_TOPIC of an unknown topic; any response will do. NameServers answer TOPIC_NOT_EXIST, brokers
     # REQUEST_CODE_NOT_SUPPORTED.
-    request = encode(105, {"topic": "bench-is-anyone-there"})
+    request = encode(105, {"topic": "bench-unknown-topic"})
     deadline = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < deadline:
         try:
@@ -104,10 +104,10 @@ def _kerolox_command(home: Path, port: int) -> list[str]:
     return [str(_kerolox_executable()), "-c", str(write_properties(home / "bench.properties", settings))]
 
 
-def _java_name_server(version: str) -> Contestant:
-    """Java's NameServer as its own script would start it, with a smaller heap.
+def _java_name_server(version: str) -> ServerSpec:
+    """Return Java's NameServer with the options of Apache's own script and a smaller heap.
 
-    The tests' `java_command` is not used here: it holds the compiler back to start faster.
+    The tests' `java_command` is not used here, because it limits the JIT compiler to start faster.
     """
 
     def command(home: Path, port: int) -> list[str]:
@@ -122,4 +122,4 @@ def _java_name_server(version: str) -> Contestant:
             *("-c", str(write_properties(home / "namesrv.properties", settings))),
         ]
 
-    return Contestant(f"Apache {version}", command)
+    return ServerSpec(f"Apache {version}", command)

@@ -1,4 +1,4 @@
-"""`python -m bench.spark`: compares topics as Spark tables with Parquet, Kafka and the ceiling of the API."""
+"""`python -m bench.spark`: compares topics as Spark tables with Parquet, Kafka and the upper limit of the API."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -20,59 +21,67 @@ from bench import spark_tables as tables
 from bench.measure import machine, raise_file_limit
 from bench.page import replace_part
 from bench.report import KEROLOX, Report, Section
+from bench.spark_environment import CORES, SparkEnvironment, open_environment
 from bench.spark_kafka import VERSION as KAFKA_VERSION
-from bench.spark_rates import JOBS, KAFKA, QUICK_JOBS, TOPIC, Fill, Rates, Reads, sides
-from bench.spark_stage import CORES, Stage, open_stage
+from bench.spark_rates import JOBS, KAFKA, QUICK_JOBS, TOPIC, Rates, ReadComparison, RowWriter, sources
 
 PARTS = ("reads", "store", "decoding", "writes", "backlog")
 
 
 class SparkRun:
-    """The parts of the comparison, in the order in which they are run; each returns its tables."""
+    """The parts of the comparison, in the order in which they run; each returns its tables."""
 
-    def __init__(self, stage: Stage, rows: int, rounds: int, say: Callable[[str], None], *, is_quick: bool) -> None:
-        self._stage = stage
+    def __init__(
+        self,
+        environment: SparkEnvironment,
+        rows: int,
+        rounds: int,
+        show_status: Callable[[str], None],
+        *,
+        is_quick: bool,
+    ) -> None:
+        self._environment = environment
         self._rows = rows
         self._rounds = rounds
-        self._say = say
+        self._show_status = show_status
         self._is_quick = is_quick
-        self._fill = Fill(stage, rows)
-        self._reads = Reads(stage, rows, say)
+        self._row_writer = RowWriter(environment, rows)
+        self._reads = ReadComparison(environment, rows, show_status)
 
     def fill(self) -> None:
-        """Creates the rows and writes them to all sources, which also warms up the sinks."""
-        self._say(f"{self._rows:,} rows are made")
-        self._fill.make()
-        self._say("rows to a topic")
-        self._fill.to_topic(TOPIC)
-        self._say("rows to Kafka")
-        self._stage.with_kafka(lambda: self._fill.to_kafka(TOPIC))
+        """Create the rows and write them to topics of both systems, which also warms up the sinks."""
+        self._show_status(f"{self._rows:,} rows: generating")
+        self._row_writer.make()
+        self._show_status("rows to a topic")
+        self._row_writer.to_topic(TOPIC)
+        self._show_status("rows to Kafka")
+        self._environment.with_kafka(lambda: self._row_writer.to_kafka(TOPIC))
 
     def reads(self) -> list[Section]:
-        self._say("rows to Parquet")
-        self._fill.to_parquet(self._stage.directory / "rows")
-        contestants = sides(self._stage, self._rows)
+        self._show_status("rows to Parquet")
+        self._row_writer.to_parquet(self._environment.directory / "rows")
+        compared = sources(self._environment, self._rows)
         jobs = QUICK_JOBS if self._is_quick else JOBS
-        return tables.reads(self._reads.compare(contestants, jobs, self._rounds, is_warm=self._is_quick))
+        return tables.reads(self._reads.compare(compared, jobs, self._rounds, is_warm=self._is_quick))
 
     def store(self) -> list[Section]:
         return [tables.stores(self._reads.store(self._rounds))]
 
     def decoding(self) -> list[Section]:
-        self._say("records to columns")
-        return [tables.decoding(*spark_decoding.measure(self._stage, self._rounds))]
+        self._show_status("records to columns")
+        return [tables.decoding(*spark_decoding.measure(self._environment, self._rounds))]
 
     def writes(self) -> list[Section]:
         rates: Rates = {KEROLOX: [], KAFKA: []}
         for number in range(self._rounds):
-            self._say(f"rows to a topic: {KEROLOX}")
-            rates[KEROLOX].append(self._fill.to_topic(f"{TOPIC}-{number}"))
-            self._say(f"rows to a topic: {KAFKA}")
-            rates[KAFKA] += self._stage.with_kafka(lambda topic=f"{TOPIC}-{number}": self._fill.to_kafka(topic))  # type: ignore[misc]
+            self._show_status(f"rows to a topic: {KEROLOX}")
+            rates[KEROLOX].append(self._row_writer.to_topic(f"{TOPIC}-{number}"))
+            self._show_status(f"rows to a topic: {KAFKA}")
+            rates[KAFKA] += self._environment.with_kafka(partial(self._row_writer.to_kafka, f"{TOPIC}-{number}"))
         return [tables.writes(rates)]
 
     def backlog(self, rows: int) -> list[Section]:
-        return [tables.backlog(spark_backlog.measure(self._stage, rows, self._say))] if rows else []
+        return [tables.backlog(spark_backlog.measure(self._environment, rows, self._show_status))] if rows else []
 
 
 @click.command()
@@ -80,7 +89,7 @@ class SparkRun:
 @click.option("--rounds", default=2, show_default=True, help="Measured rounds, after one warm-up round.")
 @click.option("--backlog", default=10_000_000, show_default=True, help="Number of small messages; 0 skips this part.")
 @click.option("--kafka/--no-kafka", default=True, show_default=True, help="Include Kafka.")
-@click.option("--directory", type=Path, help="Where tables are written, instead of the system's temporary directory.")
+@click.option("--directory", type=Path, help="Directory for the tables, instead of the system's temporary directory.")
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Run only this part.")
 @click.option("--markdown", type=Path, help="Also write the tables to Spark's part of this page.")
 @click.option("--quick", is_flag=True, help="One small round as a smoke test; the figures mean nothing.")
@@ -94,7 +103,7 @@ def main(
     markdown: Path | None,
     quick: bool,
 ) -> None:
-    """Measures source and sink for Spark."""
+    """Measure the data source and sink for Spark."""
     if quick:
         rows, rounds, backlog = min(rows, 20_000), 1, min(backlog, 100_000)
     raise_file_limit()
@@ -102,32 +111,32 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     facts = machine()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    console, began = Console(stderr=True), time.monotonic()
+    console, started = Console(stderr=True), time.monotonic()
     with (
-        tempfile.TemporaryDirectory(prefix="kerolox-bench-", dir=directory, ignore_cleanup_errors=True) as place,
+        tempfile.TemporaryDirectory(prefix="kerolox-bench-", dir=directory, ignore_cleanup_errors=True) as workspace,
         Progress(*columns, console=console, refresh_per_second=2, transient=True) as progress,
     ):
         task = progress.add_task("", total=None)
 
-        def say(text: str) -> None:
+        def show_status(text: str) -> None:
             progress.update(task, description=text, refresh=True)
             if not console.is_terminal:
-                # Who reads a log wants to see where the minutes go.
-                click.echo(f"{time.monotonic() - began:4.0f} s  {text}", err=True)
+                # A log file shows how long each step took.
+                click.echo(f"{time.monotonic() - started:4.0f} s  {text}", err=True)
 
-        with open_stage(Path(place), say, has_kafka=kafka) as stage:
-            run = SparkRun(stage, rows, rounds, say, is_quick=quick)
+        with open_environment(Path(workspace), show_status, has_kafka=kafka) as environment:
+            run = SparkRun(environment, rows, rounds, show_status, is_quick=quick)
             run.fill()
             by_part: dict[str, Callable[[], list[Section]]] = {
                 "reads": run.reads,
                 "store": run.store,
                 "decoding": run.decoding,
-                # Last, since the broker files would contain these messages too.
+                # Last, because the store files would contain these messages too.
                 "writes": run.writes,
                 "backlog": lambda: run.backlog(backlog),
             }
             sections = [each for part, measure in by_part.items() if not parts or part in parts for each in measure()]
-            facts |= _facts(stage, rows, rounds)
+            facts |= _facts(environment, rows, rounds)
     title = "Spark: topics as tables"
     if quick:
         title += " (quick run: its figures do not count)"
@@ -137,13 +146,13 @@ def main(
         replace_part(markdown, report.markdown())
 
 
-def _facts(stage: Stage, rows: int, rounds: int) -> dict[str, str]:
-    kafka = f"{KAFKA_VERSION}, with its quorum in the same process; Spark's source and sink of {stage.connector}"
-    if stage.kafka is None:
-        kafka = f"not measured to the end: {stage.kafka_absence}"
+def _facts(environment: SparkEnvironment, rows: int, rounds: int) -> dict[str, str]:
+    kafka = f"{KAFKA_VERSION}, with its quorum in the same process; Spark's source and sink of {environment.connector}"
+    if environment.kafka is None:
+        kafka = f"not measured: {environment.kafka_absence}"
     return {
         "load average at end": ", ".join(f"{load:.2f}" for load in os.getloadavg()),
-        "Spark": f"{stage.spark.version}, local[{CORES}]; the brokers are processes on the same cores",
+        "Spark": f"{environment.spark.version}, local[{CORES}]; the brokers are processes on the same cores",
         "Kafka": kafka,
         "rows": f"{rows:,} of 1 KiB in each job",
         "rounds": f"{rounds}, in turns; shown: the median (the best)",

@@ -1,4 +1,4 @@
-"""A source that yields a prepared Arrow batch repeatedly: the ceiling of Spark's Python API."""
+"""A data source that yields a prebuilt Arrow batch repeatedly: the upper limit of Spark's Python API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _batches: dict[str, pa.RecordBatch] = {}
 
 
 class PrebuiltArrow(DataSource):
-    """Options: `path` of the batch, as `save` wrote it; `rows` in all; `rowsPerTrigger` of a stream."""
+    """Options: `path` of the batch that `save` wrote, total number of `rows`, `rowsPerTrigger` of a stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -44,7 +44,7 @@ class _Reader:
         self._limit = int(options.get("rowspertrigger", self._rows))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields the number of rows of the partition."""
+        """Yield as many rows as the partition has."""
         batch = _batches.get(self._path)
         if batch is None:
             with pa.OSFile(self._path, "rb") as file:

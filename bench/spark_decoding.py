@@ -1,12 +1,12 @@
-"""CPU cost of decoding records to columns: records of a broker, decoded repeatedly on one core."""
+"""CPU cost of decoding records to columns: records pulled from a broker, decoded repeatedly on one core."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 
+from bench.spark_environment import SparkEnvironment
 from bench.spark_rates import TOPIC
-from bench.spark_stage import Stage
 from kerolox.spark.arrow.batches import Origin, batches
 from kerolox.spark.cluster.metadata import ClusterMetadata
 from kerolox.spark.options import ReadOptions, read_options
@@ -19,9 +19,9 @@ from kerolox.spark.source import plan_ranges
 _RECORDS_MAX = 50_000
 
 
-def measure(stage: Stage, rounds: int) -> tuple[list[float], list[float]]:
-    """Returns CPU seconds for a record in each round: to decode it to the default columns, and to pull it."""
-    options = read_options({"nameServer": stage.namesrv, "subscribe": TOPIC}, is_stream=False)
+def measure(environment: SparkEnvironment, rounds: int) -> tuple[list[float], list[float]]:
+    """Return CPU seconds per record of each round: to decode it to the default columns, and to pull it."""
+    options = read_options({"nameServer": environment.namesrv, "subscribe": TOPIC}, is_stream=False)
     wanted = read_task(options, topic_schema()).values.wanted
     decoded, pulled = [], []
     # The first round is warm-up.
@@ -35,7 +35,7 @@ def measure(stage: Stage, rounds: int) -> tuple[list[float], list[float]]:
 
 
 def _pulled(options: ReadOptions) -> tuple[Sequence[bytes], float]:
-    """Returns the records of the first queue, and the CPU seconds of receiving them."""
+    """Pull the first queue; return its records and the CPU seconds it took."""
     cluster = ClusterMetadata(options.connection, options.pull_group)
     part = plan_ranges(cluster, options, PushedFilters())[0]
     part = part._replace(end=min(part.end, part.start + _RECORDS_MAX))

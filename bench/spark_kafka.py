@@ -38,21 +38,21 @@ _DEPENDENCY = """\
       <version>{version}</version>{alone}
     </dependency>
 """
-# Spark itself is there already.
+# Without dependencies: Spark already has them.
 _ALONE = """
       <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"""
 
 
 def connectors(installed: str) -> list[tuple[str, str]]:
-    """Returns which versions of Spark's Kafka source, and of the part it needs, may run on an installed Spark.
+    """Return the versions of Spark's Kafka source and of its token provider that run on an installed Spark.
 
-    Not every version of both has reached Maven. An older one says so in the table.
+    Not every version of both is on Maven. The table shows the version that was used.
     """
     return [(installed, installed), ("4.2.0", "4.0.0")]
 
 
 def spark_jars(installed: str) -> tuple[str, str]:
-    """Returns the version of Spark's Kafka source and its comma-separated jars; raises MavenError if there are none."""
+    """Return the version of Spark's Kafka source and its comma-separated jars; MavenError if there are none."""
     failures = []
     for source, tokens in connectors(installed):
         try:
@@ -83,7 +83,7 @@ def _broker_jars() -> str:
 
 @contextlib.contextmanager
 def kafka_broker() -> Iterator[str]:
-    """The address of a broker that keeps its own quorum and has its defaults; topics are made as they are named."""
+    """Start a broker with KRaft controller in one process and default settings; yield its address."""
     jars = _broker_jars()
     port, controller = free_port(), free_port()
     with temporary_home() as home:
@@ -100,14 +100,14 @@ def kafka_broker() -> Iterator[str]:
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
-            # On two busy cores its own heartbeats may be late, and the broker would be fenced.
+            # On two busy cores, heartbeats of the broker may be late, and the controller would fence it.
             "broker.session.timeout.ms": "60000",
         }
         file = str(write_properties(home / "kafka.properties", settings))
         java = ["java", *JAVA_HEAP, "-cp", jars]
-        identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        formatting = [*java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", file]
-        subprocess.run(formatting, cwd=home, env=environment(home), check=True, capture_output=True, timeout=120)
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        format_storage = [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", file]
+        subprocess.run(format_storage, cwd=home, env=environment(home), check=True, capture_output=True, timeout=120)
         with running([*java, "kafka.Kafka", file], home, f"127.0.0.1:{port}"):
             _wait_for(port)
             yield f"127.0.0.1:{port}"

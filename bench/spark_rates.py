@@ -1,4 +1,4 @@
-"""Rows per second from each source to nowhere and to Parquet, in batches and as streams; and into topics."""
+"""Rows per second from each source to `noop` and to Parquet, in batches and as streams; and to topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from bench.report import KEROLOX
 from bench.spark_arrow import NAME, save
-from bench.spark_stage import Stage
+from bench.spark_environment import SparkEnvironment
 from kerolox.spark.options import read_options
 from kerolox.spark.read.task import read_task
 from kerolox.spark.schema import topic_schema
@@ -37,184 +37,197 @@ Rates = dict[str, list[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """A source of the same rows: as a table, and as a stream in batches."""
+class Source:
+    """A source of the same rows: as a table, and as a stream of several batches."""
 
     name: str
     table: Callable[[], DataFrame]
     stream: Callable[[], DataFrame]
 
 
-class Fill:
-    """The rows of all sources: bodies of 1 KiB that hardly compress."""
+class RowWriter:
+    """Generates the rows of all sources, with bodies of 1 KiB that hardly compress, and writes them."""
 
-    def __init__(self, stage: Stage, rows: int) -> None:
-        self._stage = stage
+    def __init__(self, environment: SparkEnvironment, rows: int) -> None:
+        self._environment = environment
         self.rows = rows
-        self._bodies = str(stage.directory / "bodies")
+        self._bodies = str(environment.directory / "bodies")
 
     def make(self) -> None:
         parts = ", ".join(f"sha2(concat(id, '-{number}'), 256)" for number in range(BODY_SIZE // 64))
-        ids = self._stage.spark.range(0, self.rows, 1, 2)
+        ids = self._environment.spark.range(0, self.rows, 1, 2)
         ids.selectExpr(f"CAST(concat({parts}) AS BINARY) AS body").write.parquet(self._bodies)
 
     def to_topic(self, topic: str) -> float:
-        """Returns how many rows per second went to two brokers."""
-        self._stage.create(topic)
-        bodies = self._stage.spark.read.parquet(self._bodies)
-        writing = bodies.write.format("rocketmq").options(nameServer=self._stage.namesrv, topic=topic).mode("append")
+        """Write the rows to a topic on two brokers; return rows per second."""
+        self._environment.create(topic)
+        bodies = self._environment.spark.read.parquet(self._bodies)
+        writing = (
+            bodies.write.format("rocketmq").options(nameServer=self._environment.namesrv, topic=topic).mode("append")
+        )
         rate = self.rows / _seconds(writing.save)
-        _check(f"topic {topic}", self._stage.stored(topic), self.rows)
+        _check(f"topic {topic}", self._environment.stored(topic), self.rows)
         return rate
 
     def to_kafka(self, topic: str) -> float:
-        self._stage.create_on_kafka(topic)
-        bodies = self._stage.spark.read.parquet(self._bodies).withColumnRenamed("body", "value")
+        self._environment.create_on_kafka(topic)
+        bodies = self._environment.spark.read.parquet(self._bodies).withColumnRenamed("body", "value")
         writing = bodies.write.format("kafka").option("topic", topic)
-        writing = writing.option("kafka.bootstrap.servers", str(self._stage.kafka))
+        writing = writing.option("kafka.bootstrap.servers", str(self._environment.kafka))
         return self.rows / _seconds(writing.save)
 
     def to_parquet(self, path: Path) -> None:
-        """Writes the rows as the topic has them, in twice as many files as a stream has batches."""
-        table = topic_side(self._stage, self.rows).table().repartition(2 * BATCHES)
+        """Write the rows of the topic, with all columns, to twice as many files as a stream has batches."""
+        table = topic_source(self._environment, self.rows).table().repartition(2 * BATCHES)
         table.write.parquet(str(path))
 
 
-def sides(stage: Stage, rows: int) -> list[Side]:
-    """Returns our source and those for comparison; the topic, and Kafka's, must have been filled."""
-    ours = topic_side(stage, rows)
-    found = [ours, _arrow_side(stage, ours, rows)]
-    if stage.kafka is not None:
-        found.append(_kafka_side(stage, rows))
-    return [*found, _parquet_side(stage)]
+def sources(environment: SparkEnvironment, rows: int) -> list[Source]:
+    """Return our source and the others; the topics of both systems must have been filled."""
+    ours = topic_source(environment, rows)
+    found = [ours, _arrow_source(environment, ours, rows)]
+    if environment.kafka is not None:
+        found.append(_kafka_source(environment, rows))
+    return [*found, _parquet_source(environment)]
 
 
-def topic_side(stage: Stage, rows: int) -> Side:
-    options = {"nameServer": stage.namesrv, "subscribe": TOPIC, "startingOffsets": "earliest"}
-    return Side(
+def topic_source(environment: SparkEnvironment, rows: int) -> Source:
+    options = {"nameServer": environment.namesrv, "subscribe": TOPIC, "startingOffsets": "earliest"}
+    return Source(
         KEROLOX,
-        lambda: stage.spark.read.format("rocketmq").options(**options).load(),
+        lambda: environment.spark.read.format("rocketmq").options(**options).load(),
         lambda: (
-            stage.spark.readStream.format("rocketmq").options(**options, maxOffsetsPerTrigger=rows // BATCHES).load()
+            environment.spark.readStream.format("rocketmq")
+            .options(**options, maxOffsetsPerTrigger=rows // BATCHES)
+            .load()
         ),
     )
 
 
-def store_side(stage: Stage) -> DataFrame:
-    """Returns the rows as the files of both brokers have them."""
+def store_source(environment: SparkEnvironment) -> DataFrame:
+    """Return the rows in the store files of both brokers."""
     first, second = (
-        stage.spark.read.format("rocketmq-store").option("topics", TOPIC).load(str(store)) for store in stage.stores
+        environment.spark.read.format("rocketmq-store").option("topics", TOPIC).load(str(store))
+        for store in environment.stores
     )
     return first.union(second)
 
 
-def _arrow_side(stage: Stage, ours: Side, rows: int) -> Side:
-    """A batch with the columns and size of ours."""
-    path = stage.directory / "prebuilt.arrow"
-    save(_first_batch(stage), path)
+def _arrow_source(environment: SparkEnvironment, ours: Source, rows: int) -> Source:
+    """Return a source of prebuilt batches with the columns and size of ours."""
+    path = environment.directory / "prebuilt.arrow"
+    save(_first_batch(environment), path)
     schema = ours.table().schema
     options: dict[str, str | int] = {"path": str(path), "rows": rows, "rowsPerTrigger": rows // BATCHES}
-    return Side(
+    return Source(
         ARROW,
-        lambda: stage.spark.read.format(NAME).schema(schema).options(**options).load(),
-        lambda: stage.spark.readStream.format(NAME).schema(schema).options(**options).load(),
+        lambda: environment.spark.read.format(NAME).schema(schema).options(**options).load(),
+        lambda: environment.spark.readStream.format(NAME).schema(schema).options(**options).load(),
     )
 
 
-def _first_batch(stage: Stage) -> pa.RecordBatch:
+def _first_batch(environment: SparkEnvironment) -> pa.RecordBatch:
     reader = BatchReader(
-        read_task(read_options({"nameServer": stage.namesrv, "subscribe": TOPIC}, is_stream=False), topic_schema())
+        read_task(
+            read_options({"nameServer": environment.namesrv, "subscribe": TOPIC}, is_stream=False), topic_schema()
+        )
     )
     reading = reader.read(reader.partitions()[0])
     return next(reading)
 
 
-def _kafka_side(stage: Stage, rows: int) -> Side:
-    options = {"kafka.bootstrap.servers": str(stage.kafka), "subscribe": TOPIC, "startingOffsets": "earliest"}
-    return Side(
+def _kafka_source(environment: SparkEnvironment, rows: int) -> Source:
+    options = {"kafka.bootstrap.servers": str(environment.kafka), "subscribe": TOPIC, "startingOffsets": "earliest"}
+    return Source(
         KAFKA,
-        lambda: stage.spark.read.format("kafka").options(**options).load(),
-        lambda: stage.spark.readStream.format("kafka").options(**options, maxOffsetsPerTrigger=rows // BATCHES).load(),
+        lambda: environment.spark.read.format("kafka").options(**options).load(),
+        lambda: (
+            environment.spark.readStream.format("kafka").options(**options, maxOffsetsPerTrigger=rows // BATCHES).load()
+        ),
     )
 
 
-def _parquet_side(stage: Stage) -> Side:
-    path = str(stage.directory / "rows")
-    return Side(
+def _parquet_source(environment: SparkEnvironment) -> Source:
+    path = str(environment.directory / "rows")
+    return Source(
         PARQUET,
-        lambda: stage.spark.read.parquet(path),
+        lambda: environment.spark.read.parquet(path),
         lambda: (
-            stage.spark.readStream.schema(stage.spark.read.parquet(path).schema)
+            environment.spark.readStream.schema(environment.spark.read.parquet(path).schema)
             .option("maxFilesPerTrigger", 2)
             .parquet(path)
         ),
     )
 
 
-class Reads:
+class ReadComparison:
     """Measures sources in turns, and checks that no row is missing where possible."""
 
-    def __init__(self, stage: Stage, rows: int, say: Callable[[str], None]) -> None:
-        self._stage = stage
+    def __init__(self, environment: SparkEnvironment, rows: int, show_status: Callable[[str], None]) -> None:
+        self._environment = environment
         self._rows = rows
-        self._say = say
+        self._show_status = show_status
 
     def compare(
-        self, contestants: list[Side], jobs: Sequence[tuple[str, str]], rounds: int, *, is_warm: bool
+        self, sources: list[Source], jobs: Sequence[tuple[str, str]], rounds: int, *, is_warm: bool
     ) -> dict[tuple[str, str], Rates]:
-        """Returns for each kind and target the rates of every side."""
+        """Return the rates of every source, by (kind, target)."""
         found: dict[tuple[str, str], Rates] = {}
         for kind, target in jobs:
-            rates = found[kind, target] = {side.name: [] for side in contestants}
+            rates = found[kind, target] = {source.name: [] for source in sources}
             for number in range(0 if is_warm else -1, rounds):
-                for side in contestants:
-                    self._say(f"{kind} to {target}: {side.name}")
-                    measured = self._rates(side, kind, target)
+                for source in sources:
+                    self._show_status(f"{kind} to {target}: {source.name}")
+                    measured = self._rates(source, kind, target)
                     # The first round warms up the JVM.
                     if number >= 0:
-                        rates[side.name] += measured
+                        rates[source.name] += measured
         return found
 
     def store(self, rounds: int) -> Rates:
-        """Returns the rates of the brokers' files, read without them, and of what the brokers give."""
+        """Return the rates of reading the store files directly, and of pulling the same rows from the brokers."""
         rates: Rates = {KEROLOX: [], BROKER_PATH: [], ARROW: []}
-        ours = topic_side(self._stage, self._rows)
-        topic, ceiling = ours.table, _arrow_side(self._stage, ours, self._rows).table
-        _check("the store", store_side(self._stage).count(), self._rows)
+        ours = topic_source(self._environment, self._rows)
+        topic, ceiling = ours.table, _arrow_source(self._environment, ours, self._rows).table
+        _check("the store", store_source(self._environment).count(), self._rows)
         for _ in range(rounds):
-            self._say("rocketmq-store, beside what the brokers give")
-            rates[KEROLOX].append(self._rows / _seconds(lambda: _to_noop(store_side(self._stage))))
+            self._show_status("rocketmq-store, and the same rows from the brokers")
+            rates[KEROLOX].append(self._rows / _seconds(lambda: _to_noop(store_source(self._environment))))
             rates[BROKER_PATH].append(self._rows / _seconds(lambda: _to_noop(topic())))
             rates[ARROW].append(self._rows / _seconds(lambda: _to_noop(ceiling())))
         return rates
 
-    def _rates(self, side: Side, kind: str, target: str) -> list[float]:
-        """Returns the rate of one round; None if Kafka has failed."""
-        if side.name == KAFKA:
-            return self._stage.with_kafka(lambda: self._rate(side, kind, target))
-        return [self._rate(side, kind, target)]
+    def _rates(self, source: Source, kind: str, target: str) -> list[float]:
+        """Return the rate of one round; an empty list if Kafka has failed."""
+        if source.name == KAFKA:
+            return self._environment.with_kafka(lambda: self._rate(source, kind, target))
+        return [self._rate(source, kind, target)]
 
-    def _rate(self, side: Side, kind: str, target: str) -> float:
-        output = self._stage.directory / "output"
+    def _rate(self, source: Source, kind: str, target: str) -> float:
+        output = self._environment.directory / "output"
         if kind == "batch":
-            taken = _seconds(lambda: _batch(side.table(), target, output))
+            elapsed = _seconds(lambda: _batch(source.table(), target, output))
         else:
-            taken = _seconds(lambda: self._stream(side, target, output))
+            elapsed = _seconds(lambda: self._stream(source, target, output))
         if target == "parquet":
-            _check(f"{kind} to {target}: {side.name}", self._stage.spark.read.parquet(str(output)).count(), self._rows)
+            _check(
+                f"{kind} to {target}: {source.name}",
+                self._environment.spark.read.parquet(str(output)).count(),
+                self._rows,
+            )
             shutil.rmtree(output)
-        return self._rows / taken
+        return self._rows / elapsed
 
-    def _stream(self, side: Side, target: str, output: Path) -> None:
-        checkpoint = self._stage.directory / "checkpoint"
-        writing: DataStreamWriter = side.stream().writeStream.format(target)
+    def _stream(self, source: Source, target: str, output: Path) -> None:
+        checkpoint = self._environment.directory / "checkpoint"
+        writing: DataStreamWriter = source.stream().writeStream.format(target)
         if target == "parquet":
             writing = writing.option("path", str(output))
         query = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
         query.awaitTermination()
         progress = query.recentProgress
         shutil.rmtree(checkpoint)
-        _check(f"stream to {target}: {side.name}", sum(each.numInputRows for each in progress), self._rows)
+        _check(f"stream to {target}: {source.name}", sum(each.numInputRows for each in progress), self._rows)
 
 
 def _batch(table: DataFrame, target: str, output: Path) -> None:

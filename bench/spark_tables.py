@@ -1,4 +1,4 @@
-"""Spark's figures as tables, with the goal beside each."""
+"""The tables of the Spark benchmark, and their goals."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class _Written(Goal):
 
 
 def reads(found: Mapping[tuple[str, str], Rates]) -> list[Section]:
-    """Returns a table compared with the API ceiling and Parquet, and one compared with Kafka."""
+    """Return a table compared with the API ceiling and Parquet, and one compared with Kafka."""
     ceiling = Section("From a topic, 1 KiB bodies", (KEROLOX, ARROW, PARQUET), than=ARROW)
-    kafka = Section("From a topic, beside Kafka's source", (KEROLOX, KAFKA), than=KAFKA)
+    kafka = Section("From a topic, compared with Kafka's source", (KEROLOX, KAFKA), than=KAFKA)
     for (kind, target), rates in found.items():
         label = f"{kind} to {target}: rows"
         ceiling.rows.append(Row(label, rates, per_second, is_more_better=True, goal=_OF_ARROW, against=ARROW))
         kafka.rows.append(Row(label, rates, per_second, is_more_better=True, goal=_OF_KAFKA, against=KAFKA))
     ceiling.notes = [
-        f"{ARROW} is a source in Python that does nothing but hand over a batch with the same columns, made before: "
-        f"no source in Python can be faster. {PARQUET} has the same rows and columns. A stream has {BATCHES} batches.",
+        f"{ARROW} is a Python data source that only returns a prebuilt batch with the same columns: no Python data "
+        f"source can be faster. {PARQUET} has the same rows and columns. A stream has {BATCHES} batches.",
     ]
     kafka.notes = ["Kafka's rows have the columns of its source, the key is empty, and the value is the same body."]
     return [ceiling, kafka]
@@ -49,12 +49,14 @@ def writes(rates: Rates) -> Section:
     section = Section("To a topic on two brokers, 1 KiB bodies", (KEROLOX, KAFKA), than=KAFKA)
     goal = _Written(2.0, is_minimum=True)
     section.rows = [Row("rows", rates, per_second, is_more_better=True, goal=goal, against=KAFKA)]
-    section.notes = ["Both read the bodies from Parquet, and have their defaults; Kafka's is one broker."]
+    section.notes = ["Both sinks read the bodies from Parquet and use their defaults; Kafka has one broker."]
     return section
 
 
 def stores(rates: Rates) -> Section:
-    section = Section("The files of two brokers, read without them", (KEROLOX, BROKER_PATH, ARROW), than=BROKER_PATH)
+    section = Section(
+        "Store files of two brokers, read without the brokers", (KEROLOX, BROKER_PATH, ARROW), than=BROKER_PATH
+    )
     row = Row(
         "rocketmq-store to noop: rows",
         rates,
@@ -65,9 +67,9 @@ def stores(rates: Rates) -> Section:
     )
     section.rows = [row]
     section.notes = [
-        "What it is held beside are the same rows, pulled from the brokers. Checksums are checked. "
-        f"{ARROW} is the ceiling again: where the broker path is at more than a third of it, three times is more than "
-        "any source in Python can give."
+        "The broker path pulls the same rows from the brokers. Checksums are verified. "
+        f"{ARROW} is the upper limit again: if the broker path reaches more than a third of it, no Python data source "
+        "can be three times as fast as the broker path."
     ]
     return section
 
@@ -98,7 +100,7 @@ def backlog(found: Backlog) -> Section:
         Row("rows written", {KEROLOX: [found.rows / found.write_seconds]}, per_second, is_more_better=True),
         Row("largest worker while it is written", {KEROLOX: [float(found.write_memory)]}, mebibytes, goal=memory),
     ]
-    section.notes = ["Count and sums of what was read were those of what was written."]
+    section.notes = ["Count and sums of the rows read equal those of the rows written."]
     return section
 
 

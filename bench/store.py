@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from rich.console import Console
@@ -23,6 +24,8 @@ from bench.store_rates import Load, append_rates, read_rates
 from bench.store_recovery import GIB, Kind, recoveries
 from kerolox.store.config import FlushDiskType
 
+T = TypeVar("T")
+
 BODY_SIZES = (128, 1024, 64 * 1024)
 QUEUE_COUNTS = (1, 1_000)
 RECOVERY_KINDS = (Kind(1024, 1), Kind(1024, 1 / 2, has_keys=True), Kind(128, 1 / 8))
@@ -30,13 +33,13 @@ MESSAGES_MAX = 100_000
 
 
 class StoreRun:
-    """The parts of the benchmark, in the order in which they are run; each returns its tables."""
+    """The parts of the benchmark, in the order in which they run; each returns its tables."""
 
-    def __init__(self, rounds: int, size: int, directory: Path | None, say: Callable[[str], None]) -> None:
+    def __init__(self, rounds: int, size: int, directory: Path | None, show_status: Callable[[str], None]) -> None:
         self._rounds = rounds
         self._size = size
         self._directory = directory
-        self._say = say
+        self._show_status = show_status
         # A sixteenth of the recovered size is enough to measure a rate.
         self._loads = [
             Load(body_size, queues, max(1_000, min(MESSAGES_MAX, size // 16 // body_size)))
@@ -59,16 +62,16 @@ class StoreRun:
     def queues(self, count: int) -> list[Section]:
         return [tables.queues(count, *self._in_directory(many_queues, count))]
 
-    def _in_directory(self, measure: Callable[..., object], *args: object) -> object:
+    def _in_directory(self, measure: Callable[..., T], *args: object) -> T:
         with tempfile.TemporaryDirectory(prefix="kerolox-bench-", dir=self._directory) as directory:
-            return measure(*args, Path(directory), self._say)
+            return measure(*args, Path(directory), self._show_status)
 
 
 @click.command()
 @click.option("--rounds", default=3, show_default=True, help="Number of rounds.")
 @click.option("--mebibytes", default=1024, show_default=True, help="Size of the recovered log in MiB.")
 @click.option("--queues", default=50_000, show_default=True, help="Number of queues.")
-@click.option("--directory", type=Path, help="Where stores are made, instead of the system's temporary directory.")
+@click.option("--directory", type=Path, help="Directory for the stores, instead of the system's temporary directory.")
 @click.option(
     "--part", "parts", multiple=True, type=click.Choice(["rates", "recovery", "queues"]), help="Only this part."
 )
@@ -83,7 +86,7 @@ def main(
     markdown: Path | None,
     quick: bool,
 ) -> None:
-    """Measures the store."""
+    """Measure the store."""
     if quick:
         rounds, mebibytes, queues = 1, min(mebibytes, 64), min(queues, 2_000)
     raise_file_limit()
@@ -96,7 +99,11 @@ def main(
         run = StoreRun(
             rounds, mebibytes * MIB, directory, lambda text: progress.update(task, description=text, refresh=True)
         )
-        by_part = {"rates": run.rates, "recovery": run.recovery, "queues": lambda: run.queues(queues)}
+        by_part: dict[str, Callable[[], list[Section]]] = {
+            "rates": run.rates,
+            "recovery": run.recovery,
+            "queues": lambda: run.queues(queues),
+        }
         sections = [section for part, measure in by_part.items() if not parts or part in parts for section in measure()]
     facts |= {
         "load average at end": ", ".join(f"{load:.2f}" for load in os.getloadavg()),

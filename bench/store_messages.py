@@ -1,4 +1,4 @@
-"""The measured messages: like those of a Java client, with a tag."""
+"""The messages of the store benchmark: like those of a Java client, with a tag."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEED = 20_261_115
 
 
 def drafts(body_size: int, count: int, queues: int = 1, first: int = 0, *, has_keys: bool = False) -> list[Append]:
-    """Returns messages for `queues` queues in turn; each has a unique id, and optionally two keys."""
+    """Return messages for `queues` queues in turn; each has a unique id, and optionally two keys."""
     body = random.Random(_SEED).randbytes(body_size + 256)
     numbers = range(first, first + count)
     return [_draft(body[number % 256 :][:body_size], number, queues, has_keys=has_keys) for number in numbers]
@@ -36,5 +36,5 @@ def _draft(body: bytes, number: int, queues: int, *, has_keys: bool) -> Append:
 
 
 def config(directory: Path, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH) -> StoreConfig:
-    """A store with the default sizes of everything."""
+    """Return the settings of a store with default sizes."""
     return StoreConfig(store_path_root_dir=directory / "store", flush_disk_type=flush)

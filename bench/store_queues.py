@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.children import in_child
+from bench.child_process import in_child
 from bench.measure import memory
 from bench.store_messages import config, drafts
 from kerolox.store.store import Store
@@ -19,7 +19,7 @@ _GROUP = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class QueueCosts:
     """Memory and open files of a process with an open store, and the times to open and close it."""
 
     seconds: float
@@ -29,18 +29,20 @@ class Held:
     close_seconds: float
 
 
-def many_queues(count: int, directory: Path, say: Callable[[str], None]) -> tuple[Held, Held, Held]:
-    """Measures after writing and flushing each queue, after a clean start, and after a crash."""
-    say(f"{count:,} queues: writing to each")
+def many_queues(
+    count: int, directory: Path, show_status: Callable[[str], None]
+) -> tuple[QueueCosts, QueueCosts, QueueCosts]:
+    """Measure after writing and flushing all queues, after opening them, and after opening them after a crash."""
+    show_status(f"{count:,} queues: writing to each")
     written = in_child(_write, directory, count)
-    say(f"{count:,} queues: opening them after a clean stop")
+    show_status(f"{count:,} queues: opening them after a clean stop")
     opened = in_child(_open, directory, count)
     (config(directory).store_path_root_dir / "abort").touch()
-    say(f"{count:,} queues: opening them after a crash")
+    show_status(f"{count:,} queues: opening them after a crash")
     return written, opened, in_child(_open, directory, count)
 
 
-def _write(directory: Path, count: int) -> Held:
+def _write(directory: Path, count: int) -> QueueCosts:
     before = memory(os.getpid()).resident
     store = Store(config(directory))
     store.recover()
@@ -48,22 +50,22 @@ def _write(directory: Path, count: int) -> Held:
     for first in range(0, count, _GROUP):
         store.append(drafts(_BODY_SIZE, min(_GROUP, count - first), count, first))
     asyncio.run(store.flush_behind.flush())
-    return _held(store, count, time.perf_counter() - start, before)
+    return _costs(store, count, time.perf_counter() - start, before)
 
 
-def _open(directory: Path, count: int) -> Held:
+def _open(directory: Path, count: int) -> QueueCosts:
     before = memory(os.getpid()).resident
     store = Store(config(directory))
     start = time.perf_counter()
     store.recover()
-    return _held(store, count, time.perf_counter() - start, before)
+    return _costs(store, count, time.perf_counter() - start, before)
 
 
-def _held(store: Store, count: int, seconds: float, before: int) -> Held:
+def _costs(store: Store, count: int, seconds: float, before: int) -> QueueCosts:
     assert len(store.queues) == count
     assert all(queue.max_offset == 1 for queue in store.queues)
     files = len(list(Path("/proc/self/fd").iterdir()))
     resident = memory(os.getpid()).resident
     start = time.perf_counter()
     asyncio.run(store.close())
-    return Held(seconds, resident, before, files, time.perf_counter() - start)
+    return QueueCosts(seconds, resident, before, files, time.perf_counter() - start)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,12 @@ from kerolox.store.store import Store
 IN_FLIGHT = 256
 READ_COUNT_MAX = 32
 
-Say = Callable[[str], None]
+StatusCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Messages of one size over so many queues."""
+    """A number of messages of one size, spread over a number of queues."""
 
     body_size: int
     queues: int
@@ -43,12 +43,16 @@ class Rates:
     plain: list[float]
 
 
-def append_rates(load: Load, flush: FlushDiskType, rounds: int, directory: Path, say: Say) -> dict[str, Rates]:
-    """Returns the rates of `Store.put` and `Store.append`; the store and the plain file take turns."""
-    return asyncio.run(_append_rates(load, flush, rounds, directory, say))
+def append_rates(
+    load: Load, flush: FlushDiskType, rounds: int, directory: Path, show_status: StatusCallback
+) -> dict[str, Rates]:
+    """Return the rates of `Store.put` and `Store.append`; the store and the plain file take turns."""
+    return asyncio.run(_append_rates(load, flush, rounds, directory, show_status))
 
 
-async def _append_rates(load: Load, flush: FlushDiskType, rounds: int, directory: Path, say: Say) -> dict[str, Rates]:
+async def _append_rates(
+    load: Load, flush: FlushDiskType, rounds: int, directory: Path, show_status: StatusCallback
+) -> dict[str, Rates]:
     made = drafts(load.body_size, load.messages, load.queues)
     is_sync = flush is FlushDiskType.SYNC_FLUSH
     rates = {"put": Rates([], []), "append": Rates([], [])}
@@ -58,14 +62,14 @@ async def _append_rates(load: Load, flush: FlushDiskType, rounds: int, directory
     try:
         # The first round creates files and fills caches.
         for number in range(rounds + 1):
-            for way, put in (("put", _put_all), ("append", _append_all)):
-                say(f"{flush.value}, {load}, {way}, round {number}/{rounds}")
+            for method, put in (("put", _put_all), ("append", _append_all)):
+                show_status(f"{flush.value}, {load}, {method}, round {number}/{rounds}")
                 ours = await _timed(put(store, made))
                 await store.flush_behind.flush()
                 plain = _write_plainly(directory / "plain", made, is_sync=is_sync)
                 if number:
-                    rates[way].ours.append(len(made) / ours)
-                    rates[way].plain.append(len(made) / plain)
+                    rates[method].ours.append(len(made) / ours)
+                    rates[method].plain.append(len(made) / plain)
     finally:
         services.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -74,14 +78,14 @@ async def _append_rates(load: Load, flush: FlushDiskType, rounds: int, directory
     return rates
 
 
-async def _timed(work: asyncio.Future[None] | object) -> float:
+async def _timed(work: Awaitable[None]) -> float:
     start = time.perf_counter()
-    await work  # type: ignore[misc]
+    await work
     return time.perf_counter() - start
 
 
 async def _put_all(store: Store, made: Sequence[Append]) -> None:
-    """Puts all messages, with a fixed number in flight."""
+    """Put all messages, with a fixed number in flight."""
     waiting = iter(made)
 
     async def sender() -> None:
@@ -107,7 +111,7 @@ def _groups(made: Sequence[Append]) -> Iterator[Sequence[Append]]:
 
 
 def _write_plainly(path: Path, made: Sequence[Append], *, is_sync: bool) -> float:
-    """Writes the same bytes in pieces of the same size into an existing file; returns the seconds."""
+    """Write the same bytes in pieces of the same size into an existing file; return the seconds."""
     pieces = [b"".join([draft.records for draft in group]) for group in _groups(made)]
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -125,10 +129,10 @@ def _write_plainly(path: Path, made: Sequence[Append], *, is_sync: bool) -> floa
         path.unlink()
 
 
-def read_rates(load: Load, rounds: int, directory: Path, say: Say) -> Rates:
-    """Returns the rates of `Reader.get`, queue by queue from the first message to the last.
+def read_rates(load: Load, rounds: int, directory: Path, show_status: StatusCallback) -> Rates:
+    """Return the rates of `Reader.get`, queue by queue from the first message to the last.
 
-    The plain reads are of the same bytes: what lies together with one call, what lies apart with one for each.
+    The plain reads read the same bytes, with one call for each contiguous range.
     """
     made = drafts(load.body_size, load.messages, load.queues)
     rates = Rates([], [])
@@ -139,7 +143,7 @@ def read_rates(load: Load, rounds: int, directory: Path, say: Say) -> Rates:
         asyncio.run(store.flush_behind.flush())
         pieces = _pieces(load, [(place.physical_offset, place.end_offset) for place in places])
         for number in range(rounds + 1):
-            say(f"reading {load}, round {number}/{rounds}")
+            show_status(f"reading {load}, round {number}/{rounds}")
             start = time.perf_counter()
             _read_all(store, load, len(made))
             ours = time.perf_counter() - start
@@ -166,7 +170,7 @@ def _read_all(store: Store, load: Load, count: int) -> None:
 
 
 def _pieces(load: Load, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns offset and size of each read."""
+    """Return offset and size of each read."""
     if load.queues > 1:
         by_queue = (places[first :: load.queues] for first in range(load.queues))
         return [(start, end - start) for queue in by_queue for start, end in queue]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.children import in_child, in_killed_child
+from bench.child_process import in_child, in_killed_child
 from bench.store_messages import config, drafts
 from kerolox.store.store import Store
 
@@ -23,7 +23,7 @@ _CHUNK_SIZE = 1024 * 1024
 
 
 class Kind(NamedTuple):
-    """The messages of a log, and its fraction of the requested size: small messages take long."""
+    """The messages of a log, and its fraction of the requested size: logs of small messages take longer to recover."""
 
     body_size: int
     part: float
@@ -42,7 +42,7 @@ class Cost(NamedTuple):
 
 @dataclass(slots=True)
 class Recoveries:
-    """Costs per GiB of every round; `plain` reads the same files and takes their checksum."""
+    """Costs per GiB of every round; `plain` is the cost of reading the same files and computing a checksum."""
 
     records: int = 0
     size: int = 0
@@ -52,37 +52,37 @@ class Recoveries:
     plain: list[Cost] = field(default_factory=list)
 
 
-def recoveries(kind: Kind, size: int, rounds: int, directory: Path, say: Callable[[str], None]) -> Recoveries:
-    """Fills a log with its fraction of `size` bytes, and opens it repeatedly.
+def recoveries(kind: Kind, size: int, rounds: int, directory: Path, show_status: Callable[[str], None]) -> Recoveries:
+    """Fill a log with its fraction of `size` bytes, and open it repeatedly.
 
-    The first process is killed before anything but the log was flushed, so that the whole of it must be read and
-    dispatched. Of what it finds the next one syncs nothing either.
+    The first process is killed when only the log has been flushed, so the whole log must be read and dispatched. The
+    next processes are killed too before they flush anything.
     """
     label, size = str(kind), int(size * kind.part)
-    say(f"{label}: filling a log of {size / GIB:.2f} GiB")
+    show_status(f"{label}: filling a log of {size / GIB:.2f} GiB")
     found = Recoveries()
     found.records, found.size = in_killed_child(_fill, directory, kind, size)
     gib = found.size / GIB
 
-    def note(costs: list[Cost], cost: Cost) -> None:
+    def add(costs: list[Cost], cost: Cost) -> None:
         costs.append(Cost(cost.seconds / gib, cost.cpu / gib))
 
     for number in range(rounds):
-        say(f"{label}: after a crash, round {number + 1}/{rounds}")
+        show_status(f"{label}: after a crash, round {number + 1}/{rounds}")
         cost, records = in_killed_child(_open, directory)
         assert records == found.records, f"{records} of {found.records} records were read"
-        note(found.crashed, cost)
-        say(f"{label}: plain reads, round {number + 1}/{rounds}")
-        note(found.plain, in_child(_read_plainly, directory, found.size))
+        add(found.crashed, cost)
+        show_status(f"{label}: plain reads, round {number + 1}/{rounds}")
+        add(found.plain, in_child(_read_plainly, directory, found.size))
     in_child(_open_and_close, directory)
     for number in range(rounds):
-        say(f"{label}: after a crash with all flushed, round {number + 1}/{rounds}")
+        show_status(f"{label}: after a crash with all flushed, round {number + 1}/{rounds}")
         in_killed_child(_open_and_flush, directory)
-        note(found.flushed, in_killed_child(_open, directory)[0])
+        add(found.flushed, in_killed_child(_open, directory)[0])
     in_child(_open_and_close, directory)
     for number in range(rounds):
-        say(f"{label}: after a clean stop, round {number + 1}/{rounds}")
-        note(found.clean, in_child(_open_and_close, directory))
+        show_status(f"{label}: after a clean stop, round {number + 1}/{rounds}")
+        add(found.clean, in_child(_open_and_close, directory))
     return found
 
 

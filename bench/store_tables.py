@@ -1,12 +1,12 @@
-"""The store's figures as tables, with the goal beside each."""
+"""The tables of the store benchmark, and their goals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from bench.measure import MIB
 from bench.report import KEROLOX, Goal, Row, Section, mebibytes, per_second, seconds
-from bench.store_queues import Held
+from bench.store_queues import QueueCosts
 from bench.store_rates import IN_FLIGHT, READ_COUNT_MAX, Load, Rates
 from bench.store_recovery import GIB, Cost, Kind, Recoveries
 from kerolox.store.config import FlushDiskType
@@ -21,12 +21,14 @@ _FILES = Goal(4_000, shown=lambda value: f"{value:,.0f}")
 def appends(flush: FlushDiskType, rates: Mapping[Load, Mapping[str, Rates]]) -> Section:
     section = Section(f"Appending, {flush.value}", (KEROLOX, _PLAIN_WRITE), than="plain")
     section.rows = [
-        _rate_row(f"{load}: {way}", found, _PLAIN_WRITE) for load, ways in rates.items() for way, found in ways.items()
+        _rate_row(f"{load}: {method}", found, _PLAIN_WRITE)
+        for load, by_method in rates.items()
+        for method, found in by_method.items()
     ]
     synced = " and an fdatasync after each" if flush is FlushDiskType.SYNC_FLUSH else ""
     section.notes = [
-        f"`put`: {IN_FLIGHT} tasks, each with one message on its way. `append`: {IN_FLIGHT} messages with one call. "
-        f"Queues, key index and the services behind them are at work. Plain: the same bytes with `os.pwrite`, "
+        f"`put`: {IN_FLIGHT} tasks, each with one message in flight. `append`: {IN_FLIGHT} messages per call. "
+        f"Consume queues, key index and background services are active. Plain: the same bytes with `os.pwrite`, "
         f"{IN_FLIGHT} messages at a time{synced}."
     ]
     return section
@@ -37,7 +39,7 @@ def reads(rates: Mapping[Load, Rates]) -> Section:
     section.rows = [_rate_row(str(load), found, _PLAIN_READ) for load, found in rates.items()]
     section.notes = [
         f"At most {READ_COUNT_MAX} messages or 256 KiB at once, from the page cache. Plain: `os.pread` of the same "
-        "bytes, with one call for what lies side by side."
+        "bytes, with one call for each contiguous range."
     ]
     return section
 
@@ -57,25 +59,25 @@ def recovery(found: Mapping[Kind, Recoveries]) -> Section:
             ]
         section.notes.append(f"{label}: {each.records:,} records in {each.size / GIB:.2f} GiB.")
     section.notes.append(
-        "Seconds per GiB of the log, from the page cache. The crash: a process that was killed when the log was "
-        "durable, but of queues and key index nothing; all of it is read and entered again. All flushed: the same with "
-        "queues, index and checkpoint durable."
+        "Seconds per GiB of the log, from the page cache. After a crash: the process was killed when the log was "
+        "durable, but consume queues and key index were not; the whole log is read and dispatched again. All flushed: "
+        "the same with queues, index and checkpoint durable."
     )
     return section
 
 
-def queues(count: int, written: Held, opened: Held, crashed: Held) -> Section:
+def queues(count: int, written: QueueCosts, opened: QueueCosts, crashed: QueueCosts) -> Section:
     section = Section(f"{count:,} queues", (KEROLOX,), than="plain")
     resident, files = (_RESIDENT, _FILES) if count >= 50_000 else (None, None)
-    for label, held in (("written", written), ("opened", opened), ("opened after a crash", crashed)):
+    for label, costs in (("written", written), ("opened", opened), ("opened after a crash", crashed)):
         section.rows += [
-            _one(f"{label}: time", held.seconds, seconds),
-            _one(f"{label}: resident", held.resident, mebibytes, resident),
-            _one(f"{label}: more than before", held.resident - held.resident_before, mebibytes),
-            _one(f"{label}: open files", held.files, lambda value: f"{value:,.0f}", files),
-            _one(f"{label}: time to close", held.close_seconds, seconds),
+            _one(f"{label}: time", costs.seconds, seconds),
+            _one(f"{label}: resident", costs.resident, mebibytes, resident),
+            _one(f"{label}: growth", costs.resident - costs.resident_before, mebibytes),
+            _one(f"{label}: open files", costs.files, lambda value: f"{value:,.0f}", files),
+            _one(f"{label}: time to close", costs.close_seconds, seconds),
         ]
-    section.notes = ["One message in each; written with everything flushed and synced."]
+    section.notes = ["One message in each queue; the time to write includes flushing and syncing everything."]
     return section
 
 
@@ -88,5 +90,5 @@ def _cost_row(label: str, ours: list[Cost], plain: list[Cost], goal: Goal | None
     return Row(label, values, seconds, goal=goal)
 
 
-def _one(label: str, value: float, shown: object, goal: Goal | None = None) -> Row:
-    return Row(label, {KEROLOX: [value]}, shown, goal=goal)  # type: ignore[arg-type]
+def _one(label: str, value: float, shown: Callable[[float], str], goal: Goal | None = None) -> Row:
+    return Row(label, {KEROLOX: [value]}, shown, goal=goal)

@@ -1,4 +1,4 @@
-"""Compares two brokers of Kerolox at once with one: scaling on several cores."""
+"""Compares two Kerolox brokers under load with one: scaling on several cores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GOAL = Goal(1.7, is_ratio=True, than="one", is_minimum=True)
 
 
 def compare(generator: CompiledGenerator, profile: Profile, *, rounds: int, seconds: float) -> Section:
-    """Loads one of two brokers, then both at once, in turns, each with its own generator."""
+    """Load one of two brokers, then both at once, in turns, each with its own generator."""
     requests = messages.sends(_TOPIC, 128)
 
     def load(server: Server) -> Result:
@@ -27,17 +27,17 @@ def compare(generator: CompiledGenerator, profile: Profile, *, rounds: int, seco
 
     alone: list[float] = []
     together: list[float] = []
-    with contextlib.ExitStack() as held:
-        servers = [held.enter_context(started(our_broker("ASYNC_FLUSH", held)[0])) for _ in range(2)]
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(started(our_broker("ASYNC_FLUSH", stack)[0])) for _ in range(2)]
         for server in servers:
             messages.make_topic(server.port, _TOPIC)
             load(server)
-        threads = held.enter_context(ThreadPoolExecutor(2))
+        threads = stack.enter_context(ThreadPoolExecutor(2))
         for number in range(rounds):
             alone.append(load(servers[number % 2]).rate)
             together.append(sum(result.rate for result in threads.map(load, servers)))
     section = Section("Two broker processes", (KEROLOX, ALONE), than=ALONE)
     values = {KEROLOX: together, ALONE: alone}
     section.rows = [Row(f"{profile}, 128 B: both together", values, per_second, is_more_better=True, goal=_GOAL)]
-    section.notes = ["Each has a load generator of its own, which takes its share of the same cores."]
+    section.notes = ["Each broker has its own load generator, which runs on the same cores."]
     return section

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +41,7 @@ class Started:
 
 
 def ours(*, with_dashboard: bool) -> Started:
-    """Starts `kerolox up` and stops it again."""
+    """Start `kerolox up` and stop it again."""
     namesrv_port, broker_port, dashboard_port = free_port(), free_port(-2, 1), free_port()
     with temporary_home() as home:
         command = [
@@ -50,34 +51,34 @@ def ours(*, with_dashboard: bool) -> Started:
         ]
         spawned = time.perf_counter()
         with running(command, home, f"127.0.0.1:{namesrv_port}") as process:
-            # With a dashboard, it reports ready only when the dashboard responds.
-            wait_for_broker([process], namesrv_port, also="Stop it" if with_dashboard else "")
-            taken = time.perf_counter() - spawned
-            return Started(taken, resident([process]))
+            # With a dashboard, the message "Stop it" is printed only when the dashboard responds.
+            wait_for_broker([process], namesrv_port, output="Stop it" if with_dashboard else "")
+            elapsed = time.perf_counter() - spawned
+            return Started(elapsed, resident([process]))
 
 
 def java() -> Started:
-    """Starts Java's NameServer and, as soon as possible, its broker; the time is that of both."""
-    with contextlib.ExitStack() as held:
+    """Start Java's NameServer and, as soon as possible, its broker; return the time and memory of both."""
+    with contextlib.ExitStack() as stack:
         spawned = time.perf_counter()
-        processes, namesrv_port = java_cluster(held)
+        processes, namesrv_port = java_cluster(stack)
         wait_for_broker(processes, namesrv_port)
-        taken = time.perf_counter() - spawned
-        return Started(taken, resident(processes))
+        elapsed = time.perf_counter() - spawned
+        return Started(elapsed, resident(processes))
 
 
-def wait_for_broker(processes: list[Process], namesrv_port: int, also: str = "") -> None:
-    """Waits until the NameServer lists a broker and the first process has printed `also`."""
+def wait_for_broker(processes: list[Process], namesrv_port: int, output: str = "") -> None:
+    """Wait until the NameServer lists a broker and the first process has printed `output`."""
     request = encode(_GET_BROKER_CLUSTER_INFO, {})
     deadline = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), connect(namesrv_port) as connection:
             answer = decode(ask(connection, request))
-            if answer.code == 0 and b"127.0.0.1" in answer.body and also in processes[0].output():
+            if answer.code == 0 and b"127.0.0.1" in answer.body and output in processes[0].output():
                 return
         for process in processes:
             if not process.is_running:
-                raise RuntimeError(f"ended before it served: {process.output()[-3000:]}")
+                raise RuntimeError(f"process ended before the broker was registered: {process.output()[-3000:]}")
         time.sleep(_PROBE_PAUSE_SECONDS)
     raise RuntimeError(f"no broker within {READY_SECONDS_MAX:g} s: {processes[0].output()[-3000:]}")
 
@@ -88,22 +89,22 @@ def resident(processes: list[Process]) -> int:
 
 
 def measured(rounds: int, console: Console, *, has_dashboard: bool, has_java: bool) -> dict[str, list[Started]]:
-    """Starts each once per round, in turns."""
-    contestants = {KEROLOX: lambda: ours(with_dashboard=False)}
+    """Start each system once per round, in turns."""
+    starters: dict[str, Callable[[], Started]] = {KEROLOX: lambda: ours(with_dashboard=False)}
     if has_dashboard:
-        contestants[WITH_DASHBOARD] = lambda: ours(with_dashboard=True)
+        starters[WITH_DASHBOARD] = lambda: ours(with_dashboard=True)
     if has_java:
-        contestants[NEWEST_4] = java
-    results: dict[str, list[Started]] = {name: [] for name in contestants}
+        starters[NEWEST_4] = java
+    results: dict[str, list[Started]] = {name: [] for name in starters}
     for number in range(rounds):
-        for name, start in contestants.items():
+        for name, start in starters.items():
             console.print(f"round {number + 1}/{rounds}: {name}")
             results[name].append(start())
     return results
 
 
 def sections(results: dict[str, list[Started]]) -> list[Section]:
-    """Returns a table without and one with the dashboard."""
+    """Return a table without and one with the dashboard."""
     found = [_section(WITHOUT, KEROLOX, results, resident_max=100 * MIB)]
     if WITH_DASHBOARD in results:
         found.append(_section("with the dashboard", WITH_DASHBOARD, results, resident_max=160 * MIB))
@@ -117,14 +118,14 @@ def _section(title: str, name: str, results: dict[str, list[Started]], *, reside
         tuple(shown),
         [
             Row(
-                "from the command until a broker can be found",
-                {who: [each.seconds for each in rounds] for who, rounds in shown.items()},
+                "from the command until a broker is registered",
+                {system: [each.seconds for each in rounds] for system, rounds in shown.items()},
                 seconds,
                 goal=Goal(1.0, shown=seconds),
             ),
             Row(
                 "resident, all processes",
-                {who: [each.resident for each in rounds] for who, rounds in shown.items()},
+                {system: [each.resident for each in rounds] for system, rounds in shown.items()},
                 mebibytes,
                 goal=Goal(resident_max, shown=mebibytes),
             ),
@@ -144,7 +145,7 @@ def dashboard_is_installed() -> bool:
 @click.option("--markdown", type=Path, help="Also write the tables to this file.")
 @click.option("--quick", is_flag=True, help="One round as a smoke test; the figures mean nothing.")
 def main(rounds: int, has_java: bool, markdown: Path | None, quick: bool) -> None:
-    """Measures start time and memory of `kerolox up`."""
+    """Measure start time and memory of `kerolox up`."""
     console = Console()
     facts = machine()
     has_dashboard = dashboard_is_installed()

@@ -12,49 +12,51 @@ ACCOUNT_KINDS = ("User", "Acl")
 ACCOUNT_VERBS = ("create", "update", "delete", "get", "list", "copy")
 
 
-def access_lists() -> tuple[Step, ...]:
+def acl_4x_steps() -> tuple[Step, ...]:
     """Commands for plain ACLs in a file (4.x)."""
     account = ("updateAclConfig", "-a", "rocketmq-alice", "-s", "alice-12345678")
     rights = ("-t", "orders=PUB|SUB,bills=DENY", "-g", "packers=SUB,others=DENY")
     return (
-        _writing(*account, "-b", ADDRESS),
-        _writing(*account, "-b", ADDRESS, *rights, "-i", "DENY", "-u", "SUB", "-m", "false", "-w", "192.0.2.1"),
-        _writing("updateAclConfig", "-a", "rocketmq-bob", "-s", "bob-12345678", "-c", CLUSTER, "-m", "true"),
-        _writing("updateAclConfig", "-a", "rocketmq-bob", "-s", "bob-87654321", "-c", CLUSTER),
-        _writing("updateAclConfig", "-a", "rocketmq-carol", "-s", "1234", "-b", ADDRESS),
-        _writing("updateAclConfig", "-a", "rocketmq-carol", "-s", "carol-12345678", "-b", ADDRESS, "-i", "PERHAPS"),
-        _writing("updateAclConfig", "-a", "rocketmq-carol", "-s", "carol-12345678", "-b", ADDRESS, "-t", "x=PERHAPS"),
+        _write_step(*account, "-b", ADDRESS),
+        _write_step(*account, "-b", ADDRESS, *rights, "-i", "DENY", "-u", "SUB", "-m", "false", "-w", "192.0.2.1"),
+        _write_step("updateAclConfig", "-a", "rocketmq-bob", "-s", "bob-12345678", "-c", CLUSTER, "-m", "true"),
+        _write_step("updateAclConfig", "-a", "rocketmq-bob", "-s", "bob-87654321", "-c", CLUSTER),
+        _write_step("updateAclConfig", "-a", "rocketmq-carol", "-s", "1234", "-b", ADDRESS),
+        _write_step("updateAclConfig", "-a", "rocketmq-carol", "-s", "carol-12345678", "-b", ADDRESS, "-i", "PERHAPS"),
+        _write_step(
+            "updateAclConfig", "-a", "rocketmq-carol", "-s", "carol-12345678", "-b", ADDRESS, "-t", "x=PERHAPS"
+        ),
         Step(("clusterAclConfigVersion", "-b", ADDRESS)),
         Step(("clusterAclConfigVersion", "-c", CLUSTER)),
-        _writing("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "192.0.2.1"),
-        _writing("updateGlobalWhiteAddr", "-c", CLUSTER, "-g", "192.0.2.1,192.0.2.2,198.51.100.*"),
-        _writing("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "192.0.2.1", "-p", "/nowhere/plain_acl.yml"),
-        _writing("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "nowhere"),
-        _writing("deleteAclConfig", "-b", ADDRESS, "-a", "rocketmq-alice"),
-        _writing("deleteAclConfig", "-b", ADDRESS, "-a", "rocketmq-alice"),
-        _writing("deleteAclConfig", "-c", CLUSTER, "-a", "rocketmq-bob"),
-        _writing("deleteAclConfig", "-b", ADDRESS, "-a", "rocketmq-nobody"),
+        _write_step("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "192.0.2.1"),
+        _write_step("updateGlobalWhiteAddr", "-c", CLUSTER, "-g", "192.0.2.1,192.0.2.2,198.51.100.*"),
+        _write_step("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "192.0.2.1", "-p", "/nowhere/plain_acl.yml"),
+        _write_step("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "nowhere"),
+        _write_step("deleteAclConfig", "-b", ADDRESS, "-a", "rocketmq-alice"),
+        _write_step("deleteAclConfig", "-b", ADDRESS, "-a", "rocketmq-alice"),
+        _write_step("deleteAclConfig", "-c", CLUSTER, "-a", "rocketmq-bob"),
+        _write_step("deleteAclConfig", "-b", ADDRESS, "-a", "rocketmq-nobody"),
     )
 
 
-def accounts() -> tuple[Step, ...]:
+def acl_5x_steps() -> tuple[Step, ...]:
     """Commands for users and policies (5.x)."""
-    return (*_helps(), *_users(), *_policies(), *_copies(), *_deletes())
+    return (*_help_steps(), *_user_steps(), *_policy_steps(), *_copy_steps(), *_delete_steps())
 
 
-def _helps() -> tuple[Step, ...]:
+def _help_steps() -> tuple[Step, ...]:
     return tuple(Step((f"{verb}{what}", "-h")) for what in ACCOUNT_KINDS for verb in ACCOUNT_VERBS)
 
 
-def _users() -> tuple[Step, ...]:
+def _user_steps() -> tuple[Step, ...]:
     return (
-        _writing("createUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-12345678"),
-        _writing("createUser", "-c", CLUSTER, "-u", "bob", "-p", "bob-12345678", "-t", "Super"),
-        _writing("createUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-12345678"),
-        _writing("createUser", "-b", ADDRESS, "-u", "carol", "-p", "carol-12345678", "-t", "Normal"),
-        _writing("createUser", "-b", ADDRESS, "-u", "dave", "-p", "dave-12345678", "-t", "Odd"),
+        _write_step("createUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-12345678"),
+        _write_step("createUser", "-c", CLUSTER, "-u", "bob", "-p", "bob-12345678", "-t", "Super"),
+        _write_step("createUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-12345678"),
+        _write_step("createUser", "-b", ADDRESS, "-u", "carol", "-p", "carol-12345678", "-t", "Normal"),
+        _write_step("createUser", "-b", ADDRESS, "-u", "dave", "-p", "dave-12345678", "-t", "Odd"),
         # Java's tool has created this user; from here on both clusters have the same users again.
-        _writing("deleteUser", "-b", ADDRESS, "-u", "dave"),
+        _write_step("deleteUser", "-b", ADDRESS, "-u", "dave"),
         Step(("getUser", "-b", ADDRESS, "-u", "alice")),
         Step(("getUser", "-c", CLUSTER, "-u", "bob")),
         Step(("getUser", "-b", ADDRESS, "-u", "nobody")),
@@ -65,32 +67,32 @@ def _users() -> tuple[Step, ...]:
         Step(("listUser", "-c", CLUSTER, "-f", "bo")),
         Step(("listUser", "-b", ADDRESS, "-f", "nobody")),
         Step(("listUser", "-c", CLUSTER, "-f", "nobody")),
-        _writing("updateUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-87654321"),
-        _writing("updateUser", "-c", CLUSTER, "-u", "alice", "-t", "Super"),
-        _writing("updateUser", "-b", ADDRESS, "-u", "bob", "-t", "Normal", "-s", "disable"),
-        _writing("updateUser", "-b", ADDRESS, "-u", "alice", "-s", "asleep"),
-        _writing("updateUser", "-b", ADDRESS, "-u", "alice", "-t", "Odd"),
-        _writing("updateUser", "-u", "alice", "-b", ADDRESS),
-        _writing("updateUser", "-b", ADDRESS, "-u", "nobody", "-s", "disable"),
+        _write_step("updateUser", "-b", ADDRESS, "-u", "alice", "-p", "alice-87654321"),
+        _write_step("updateUser", "-c", CLUSTER, "-u", "alice", "-t", "Super"),
+        _write_step("updateUser", "-b", ADDRESS, "-u", "bob", "-t", "Normal", "-s", "disable"),
+        _write_step("updateUser", "-b", ADDRESS, "-u", "alice", "-s", "asleep"),
+        _write_step("updateUser", "-b", ADDRESS, "-u", "alice", "-t", "Odd"),
+        _write_step("updateUser", "-u", "alice", "-b", ADDRESS),
+        _write_step("updateUser", "-b", ADDRESS, "-u", "nobody", "-s", "disable"),
         Step(("listUser", "-b", ADDRESS)),
     )
 
 
-def _policies() -> tuple[Step, ...]:
+def _policy_steps() -> tuple[Step, ...]:
     orders = ("-r", "Topic:orders", "-a", "Pub,Sub", "-d", "Allow")
     packers = ("-r", "Group:packers,Topic:bills*", "-a", "Sub", "-d", "Deny", "-i", "192.0.2.1,198.51.100.0/24")
     return (
-        _writing("createAcl", "-b", ADDRESS, "-s", "User:carol", *orders),
-        _writing("createAcl", "-c", CLUSTER, "-s", "User:bob", *packers),
-        _writing("createAcl", "-b", ADDRESS, "-s", "User:carol", *orders),
-        _writing("createAcl", "-b", ADDRESS, "-s", "User:nobody", *orders),
-        _writing("createAcl", "-b", ADDRESS, "-s", "carol", *orders),
-        _writing("createAcl", "-b", ADDRESS, "-s", "User:alice", "-r", "orders", "-a", "Pub", "-d", "Allow"),
-        _writing("createAcl", "-b", ADDRESS, "-s", "User:alice", "-r", "Topic:orders", "-a", "Eat", "-d", "Allow"),
-        _writing("createAcl", "-b", ADDRESS, "-s", "User:alice", "-r", "Topic:orders", "-a", "Pub", "-d", "Perhaps"),
-        _writing("updateAcl", "-b", ADDRESS, "-s", "User:carol", *packers),
-        _writing("updateAcl", "-c", CLUSTER, "-s", "User:bob", *orders),
-        _writing("updateAcl", "-b", ADDRESS, "-s", "User:nobody", *orders),
+        _write_step("createAcl", "-b", ADDRESS, "-s", "User:carol", *orders),
+        _write_step("createAcl", "-c", CLUSTER, "-s", "User:bob", *packers),
+        _write_step("createAcl", "-b", ADDRESS, "-s", "User:carol", *orders),
+        _write_step("createAcl", "-b", ADDRESS, "-s", "User:nobody", *orders),
+        _write_step("createAcl", "-b", ADDRESS, "-s", "carol", *orders),
+        _write_step("createAcl", "-b", ADDRESS, "-s", "User:alice", "-r", "orders", "-a", "Pub", "-d", "Allow"),
+        _write_step("createAcl", "-b", ADDRESS, "-s", "User:alice", "-r", "Topic:orders", "-a", "Eat", "-d", "Allow"),
+        _write_step("createAcl", "-b", ADDRESS, "-s", "User:alice", "-r", "Topic:orders", "-a", "Pub", "-d", "Perhaps"),
+        _write_step("updateAcl", "-b", ADDRESS, "-s", "User:carol", *packers),
+        _write_step("updateAcl", "-c", CLUSTER, "-s", "User:bob", *orders),
+        _write_step("updateAcl", "-b", ADDRESS, "-s", "User:nobody", *orders),
         Step(("getAcl", "-b", ADDRESS, "-s", "User:carol")),
         Step(("getAcl", "-c", CLUSTER, "-s", "User:bob")),
         Step(("getAcl", "-b", ADDRESS, "-s", "User:alice")),
@@ -103,34 +105,34 @@ def _policies() -> tuple[Step, ...]:
     )
 
 
-def _copies() -> tuple[Step, ...]:
+def _copy_steps() -> tuple[Step, ...]:
     return (
-        _writing("copyUser", "-f", ADDRESS, "-t", TARGET, "-u", "alice,bob"),
-        _writing("copyUser", "-f", ADDRESS, "-t", TARGET, "-u", "alice,nobody"),
-        _writing("copyUser", "-f", ADDRESS, "-t", TARGET),
-        _writing("copyAcl", "-f", ADDRESS, "-t", TARGET, "-s", "User:bob"),
-        _writing("copyAcl", "-f", ADDRESS, "-t", TARGET, "-s", "User:bob,User:nobody"),
-        _writing("copyAcl", "-f", ADDRESS, "-t", TARGET),
+        _write_step("copyUser", "-f", ADDRESS, "-t", TARGET, "-u", "alice,bob"),
+        _write_step("copyUser", "-f", ADDRESS, "-t", TARGET, "-u", "alice,nobody"),
+        _write_step("copyUser", "-f", ADDRESS, "-t", TARGET),
+        _write_step("copyAcl", "-f", ADDRESS, "-t", TARGET, "-s", "User:bob"),
+        _write_step("copyAcl", "-f", ADDRESS, "-t", TARGET, "-s", "User:bob,User:nobody"),
+        _write_step("copyAcl", "-f", ADDRESS, "-t", TARGET),
         Step(("listUser", "-b", TARGET)),
         Step(("listAcl", "-b", TARGET)),
     )
 
 
-def _deletes() -> tuple[Step, ...]:
+def _delete_steps() -> tuple[Step, ...]:
     return (
-        _writing("deleteAcl", "-b", ADDRESS, "-s", "User:carol", "-r", "Group:packers"),
-        _writing("deleteAcl", "-b", ADDRESS, "-s", "User:carol", "-r", "Topic:nothing"),
+        _write_step("deleteAcl", "-b", ADDRESS, "-s", "User:carol", "-r", "Group:packers"),
+        _write_step("deleteAcl", "-b", ADDRESS, "-s", "User:carol", "-r", "Topic:nothing"),
         Step(("getAcl", "-b", ADDRESS, "-s", "User:carol")),
-        _writing("deleteAcl", "-c", CLUSTER, "-s", "User:carol"),
-        _writing("deleteAcl", "-b", ADDRESS, "-s", "User:nobody"),
+        _write_step("deleteAcl", "-c", CLUSTER, "-s", "User:carol"),
+        _write_step("deleteAcl", "-b", ADDRESS, "-s", "User:nobody"),
         Step(("listAcl", "-c", CLUSTER)),
-        _writing("deleteUser", "-b", ADDRESS, "-u", "alice"),
-        _writing("deleteUser", "-c", CLUSTER, "-u", "bob"),
-        _writing("deleteUser", "-b", ADDRESS, "-u", "nobody"),
+        _write_step("deleteUser", "-b", ADDRESS, "-u", "alice"),
+        _write_step("deleteUser", "-c", CLUSTER, "-u", "bob"),
+        _write_step("deleteUser", "-b", ADDRESS, "-u", "nobody"),
         Step(("listUser", "-c", CLUSTER)),
         Step(("listAcl", "-b", ADDRESS)),
     )
 
 
-def _writing(*arguments: str) -> Step:
+def _write_step(*arguments: str) -> Step:
     return Step(arguments, reads=False)

@@ -1,4 +1,4 @@
-"""Every mqadmin command of 4.9.8, as a script that is run on Apache's brokers and on ours."""
+"""All mqadmin commands of 4.9.8, as a script that runs on Apache's brokers and on ours."""
 
 from __future__ import annotations
 
@@ -11,34 +11,47 @@ PRODUCERS = "compat_producer"
 OTHER_GROUP = "other_consumer"
 WIDE_GROUP = "wide_consumer"
 MESSAGES = 16
-# The client that consumes, as it calls itself (Attend.java).
+# Client id of the consumer (Attend.java).
 CLIENT = "192.0.2.7@attendant"
 
-# What differs from broker to broker is filled in: its address, the ids of the first message (unique, and by its place)
-# and of the one in the topic with one queue, and the directory for files.
-ADDRESS, UNIQUE, PLACE, ALONE, EXPORT = "{address}", "{unique}", "{place}", "{alone}", "{export}"
-# Commands that leave something behind in their virtual machine and fail when they are run in it again.
+# Placeholders for values that differ between brokers: the address, the unique key and the offset id of the first
+# message, the offset id of the message in the topic with one queue, and the directory for files.
+ADDRESS, UNIQUE, OFFSET_ID, ONE_QUEUE_ID, EXPORT = "{address}", "{unique}", "{offset_id}", "{one_queue_id}", "{export}"
+# Commands that fail when they run a second time in the same JVM.
 ONCE = {"sendMessage", "consumeMessage", "queryMsgByUniqueKey", "brokerConsumeStats"}
-# Commands that never end, and the line that says that they have gone round once.
+# Commands that never end → the line that ends their first round of output.
 ENDLESS = {
     Step(("clusterRT", "-a", "2", "-s", "16", "-i", "1")): rf"{CLUSTER} +{BROKER} ",
     Step(("startMonitoring",)): r"\[MONITOR\] =+endRound",
 }
 
 
-def attended(topic: str) -> tuple[Step, ...]:
-    """While a client is there that has sent sixteen messages to the topic and consumed them."""
-    return (*_looks(topic), *_makes(topic), *_clients(topic), *_messages(topic), *_exports())
-
-
-def deserted(topic: str) -> tuple[Step, ...]:
-    """After it has left."""
-    return (*_left(topic), *_sends(topic), *_resets(topic), *_maintains(topic), *_settings(topic), *_deletes(topic))
-
-
-def _looks(topic: str) -> tuple[Step, ...]:
+def steps_with_clients(topic: str) -> tuple[Step, ...]:
+    """Commands that run while a client is connected, which has sent and consumed sixteen messages of the topic."""
     return (
-        # First of all: Java counts what is older than a minute only when ten have passed.
+        *_status_steps(topic),
+        *_create_steps(topic),
+        *_client_steps(topic),
+        *_message_steps(topic),
+        *_export_steps(),
+    )
+
+
+def steps_without_clients(topic: str) -> tuple[Step, ...]:
+    """Commands that run after the client has disconnected."""
+    return (
+        *_client_left_steps(topic),
+        *_send_steps(topic),
+        *_offset_steps(topic),
+        *_maintenance_steps(topic),
+        *_configuration_steps(topic),
+        *_delete_steps(topic),
+    )
+
+
+def _status_steps(topic: str) -> tuple[Step, ...]:
+    return (
+        # First: Java includes messages older than a minute only after ten minutes.
         Step(("statsAll", "-t", topic), until=rf"^{topic} {GROUP} 0 .* {MESSAGES} {MESSAGES}$"),
         Step(("statsAll", "-a")),
         Step(("statsAll",)),
@@ -58,21 +71,21 @@ def _looks(topic: str) -> tuple[Step, ...]:
     )
 
 
-def _makes(topic: str) -> tuple[Step, ...]:
+def _create_steps(topic: str) -> tuple[Step, ...]:
     return (
-        _writing("updateTopic", "-b", ADDRESS, "-t", f"{topic}_made", "-r", "2", "-w", "2"),
-        _writing("updateTopic", "-c", CLUSTER, "-t", f"{topic}_wide", "-r", "2", "-w", "2"),
-        _writing("updateTopic", "-b", ADDRESS, "-t", "no good name"),
-        _writing("updateTopicPerm", "-b", ADDRESS, "-t", f"{topic}_made", "-p", "4"),
-        _writing("updateTopicPerm", "-c", CLUSTER, "-t", f"{topic}_wide", "-p", "4"),
+        _write_step("updateTopic", "-b", ADDRESS, "-t", f"{topic}_made", "-r", "2", "-w", "2"),
+        _write_step("updateTopic", "-c", CLUSTER, "-t", f"{topic}_wide", "-r", "2", "-w", "2"),
+        _write_step("updateTopic", "-b", ADDRESS, "-t", "no good name"),
+        _write_step("updateTopicPerm", "-b", ADDRESS, "-t", f"{topic}_made", "-p", "4"),
+        _write_step("updateTopicPerm", "-c", CLUSTER, "-t", f"{topic}_wide", "-p", "4"),
         Step(("topicRoute", "-t", f"{topic}_made"), until='"perm":4'),
-        _writing("updateSubGroup", "-b", ADDRESS, "-g", OTHER_GROUP, "-r", "3"),
-        _writing("updateSubGroup", "-c", CLUSTER, "-g", WIDE_GROUP),
+        _write_step("updateSubGroup", "-b", ADDRESS, "-g", OTHER_GROUP, "-r", "3"),
+        _write_step("updateSubGroup", "-c", CLUSTER, "-g", WIDE_GROUP),
         Step(("getConsumerConfig", "-g", OTHER_GROUP)),
     )
 
 
-def _clients(topic: str) -> tuple[Step, ...]:
+def _client_steps(topic: str) -> tuple[Step, ...]:
     return (
         Step(("consumerProgress", "-g", GROUP), until="^Diff Total: 0$"),
         Step(("consumerProgress", "-g", GROUP, "-s", "true")),
@@ -90,17 +103,17 @@ def _clients(topic: str) -> tuple[Step, ...]:
         Step(("consumerStatus", "-g", GROUP, "-i", CLIENT, "-s")),
         Step(("consumerStatus", "-g", GROUP, "-i", "nobody")),
         Step(("consumerStatus", "-g", "no_such_group")),
-        _writing("cloneGroupOffset", "-s", GROUP, "-d", OTHER_GROUP, "-t", topic),
-        # The group stands there already: what its client is told makes no difference to what follows.
-        _writing("resetOffsetByTime", "-g", GROUP, "-t", topic, "-s", "now"),
-        _writing("skipAccumulatedMessage", "-g", GROUP, "-t", topic),
+        _write_step("cloneGroupOffset", "-s", GROUP, "-d", OTHER_GROUP, "-t", topic),
+        # The group is already at this offset, so the reset does not affect the following commands.
+        _write_step("resetOffsetByTime", "-g", GROUP, "-t", topic, "-s", "now"),
+        _write_step("skipAccumulatedMessage", "-g", GROUP, "-t", topic),
     )
 
 
-def _messages(topic: str) -> tuple[Step, ...]:
+def _message_steps(topic: str) -> tuple[Step, ...]:
     return (
-        Step(("queryMsgById", "-i", PLACE)),
-        Step(("queryMsgById", "-i", PLACE, "-g", GROUP, "-d", CLIENT)),
+        Step(("queryMsgById", "-i", OFFSET_ID)),
+        Step(("queryMsgById", "-i", OFFSET_ID, "-g", GROUP, "-d", CLIENT)),
         Step(("queryMsgById", "-i", "00")),
         Step(("queryMsgByUniqueKey", "-i", UNIQUE, "-t", topic)),
         Step(("queryMsgByUniqueKey", "-i", UNIQUE, "-t", topic, "-a")),
@@ -124,7 +137,7 @@ def _messages(topic: str) -> tuple[Step, ...]:
     )
 
 
-def _exports() -> tuple[Step, ...]:
+def _export_steps() -> tuple[Step, ...]:
     return (
         Step(("exportMetadata", "-c", CLUSTER, "-f", EXPORT)),
         Step(("exportMetadata", "-c", CLUSTER, "-t", "-f", EXPORT)),
@@ -137,7 +150,7 @@ def _exports() -> tuple[Step, ...]:
     )
 
 
-def _left(topic: str) -> tuple[Step, ...]:
+def _client_left_steps(topic: str) -> tuple[Step, ...]:
     return (
         Step(("consumerConnection", "-g", GROUP), until="CODE: 206 "),
         Step(("producerConnection", "-g", PRODUCERS, "-t", topic), until="not exist"),
@@ -148,80 +161,80 @@ def _left(topic: str) -> tuple[Step, ...]:
     )
 
 
-def _sends(topic: str) -> tuple[Step, ...]:
+def _send_steps(topic: str) -> tuple[Step, ...]:
     return (
         Step(("consumeMessage", "-t", topic, "-g", OTHER_GROUP, "-b", BROKER, "-o", "0", "-i", "0", "-c", "2")),
         Step(("consumeMessage", "-t", topic, "-c", "2")),
-        _writing("sendMessage", "-t", topic, "-p", "by hand", "-k", "hand", "-c", "TagH", "-b", BROKER, "-i", "1"),
-        _writing("sendMsgStatus", "-b", BROKER, "-s", "16", "-c", "2"),
-        _writing("checkMsgSendRT", "-t", topic, "-a", "2", "-s", "16"),
-        _writing("queryMsgById", "-i", ALONE, "-s", "true"),
+        _write_step("sendMessage", "-t", topic, "-p", "by hand", "-k", "hand", "-c", "TagH", "-b", BROKER, "-i", "1"),
+        _write_step("sendMsgStatus", "-b", BROKER, "-s", "16", "-c", "2"),
+        _write_step("checkMsgSendRT", "-t", topic, "-a", "2", "-s", "16"),
+        _write_step("queryMsgById", "-i", ONE_QUEUE_ID, "-s", "true"),
     )
 
 
-def _resets(topic: str) -> tuple[Step, ...]:
+def _offset_steps(topic: str) -> tuple[Step, ...]:
     reset = ("resetOffsetByTime", "-g", GROUP, "-t", topic)
     return (
-        _writing(*reset, "-s", "0"),
-        _writing(*reset, "-s", "now"),
-        _writing(*reset, "-s", "2020-01-01#00:00:00:000", "-f", "false"),
-        _writing(*reset, "-s", "now", "-f", "false"),
-        _writing(*reset, "-s", "0", "-c"),
-        _writing("resetOffsetByTime", "-g", "no_such_group", "-t", topic, "-s", "0"),
-        _writing("skipAccumulatedMessage", "-g", GROUP, "-t", topic),
-        _writing("skipAccumulatedMessage", "-g", GROUP, "-t", topic, "-f", "false"),
-        _writing("cloneGroupOffset", "-s", GROUP, "-d", OTHER_GROUP, "-t", topic),
+        _write_step(*reset, "-s", "0"),
+        _write_step(*reset, "-s", "now"),
+        _write_step(*reset, "-s", "2020-01-01#00:00:00:000", "-f", "false"),
+        _write_step(*reset, "-s", "now", "-f", "false"),
+        _write_step(*reset, "-s", "0", "-c"),
+        _write_step("resetOffsetByTime", "-g", "no_such_group", "-t", topic, "-s", "0"),
+        _write_step("skipAccumulatedMessage", "-g", GROUP, "-t", topic),
+        _write_step("skipAccumulatedMessage", "-g", GROUP, "-t", topic, "-f", "false"),
+        _write_step("cloneGroupOffset", "-s", GROUP, "-d", OTHER_GROUP, "-t", topic),
         Step(("consumerProgress", "-g", GROUP, "-t", topic)),
     )
 
 
-def _maintains(topic: str) -> tuple[Step, ...]:
+def _maintenance_steps(topic: str) -> tuple[Step, ...]:
     return (
-        _writing("cleanExpiredCQ", "-b", ADDRESS),
-        _writing("cleanExpiredCQ", "-c", CLUSTER),
-        _writing("cleanUnusedTopic", "-b", ADDRESS),
-        _writing("cleanUnusedTopic", "-c", CLUSTER),
-        _writing("deleteExpiredCommitLog", "-b", ADDRESS),
-        _writing("deleteExpiredCommitLog", "-c", CLUSTER),
+        _write_step("cleanExpiredCQ", "-b", ADDRESS),
+        _write_step("cleanExpiredCQ", "-c", CLUSTER),
+        _write_step("cleanUnusedTopic", "-b", ADDRESS),
+        _write_step("cleanUnusedTopic", "-c", CLUSTER),
+        _write_step("deleteExpiredCommitLog", "-b", ADDRESS),
+        _write_step("deleteExpiredCommitLog", "-c", CLUSTER),
         Step(("allocateMQ", "-t", topic, "-i", "192.0.2.1,192.0.2.2")),
-        _writing("wipeWritePerm", "-b", BROKER),
-        _writing("addWritePerm", "-b", BROKER),
+        _write_step("wipeWritePerm", "-b", BROKER),
+        _write_step("addWritePerm", "-b", BROKER),
     )
 
 
-def _settings(topic: str) -> tuple[Step, ...]:
+def _configuration_steps(topic: str) -> tuple[Step, ...]:
     return (
-        _writing("updateBrokerConfig", "-b", ADDRESS, "-k", "flushDelayOffsetInterval", "-v", "10000"),
-        _writing("updateBrokerConfig", "-c", CLUSTER, "-k", "flushDelayOffsetInterval", "-v", "10000"),
-        _writing("updateBrokerConfig", "-b", ADDRESS, "-k", "no_such_key", "-v", "1"),
-        _writing("updateBrokerConfig", "-b", ADDRESS, "-k", "storePathRootDir", "-v", "/nowhere"),
-        _writing("updateOrderConf", "-t", topic, "-m", "put", "-v", f"{BROKER}:4"),
+        _write_step("updateBrokerConfig", "-b", ADDRESS, "-k", "flushDelayOffsetInterval", "-v", "10000"),
+        _write_step("updateBrokerConfig", "-c", CLUSTER, "-k", "flushDelayOffsetInterval", "-v", "10000"),
+        _write_step("updateBrokerConfig", "-b", ADDRESS, "-k", "no_such_key", "-v", "1"),
+        _write_step("updateBrokerConfig", "-b", ADDRESS, "-k", "storePathRootDir", "-v", "/nowhere"),
+        _write_step("updateOrderConf", "-t", topic, "-m", "put", "-v", f"{BROKER}:4"),
         Step(("updateOrderConf", "-t", topic, "-m", "get")),
-        _writing("updateOrderConf", "-t", topic, "-m", "delete"),
-        _writing("updateKvConfig", "-s", "compat", "-k", "colour", "-v", "blue"),
-        _writing("deleteKvConfig", "-s", "compat", "-k", "colour"),
+        _write_step("updateOrderConf", "-t", topic, "-m", "delete"),
+        _write_step("updateKvConfig", "-s", "compat", "-k", "colour", "-v", "blue"),
+        _write_step("deleteKvConfig", "-s", "compat", "-k", "colour"),
         Step(("getNamesrvConfig",)),
-        _writing("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true"),
-        _writing("updateAclConfig", "-b", ADDRESS, "-a", "RocketMQUser", "-s", "12345678"),
-        _writing("updateAclConfig", "-c", CLUSTER, "-a", "RocketMQUser", "-s", "12345678"),
-        _writing("deleteAclConfig", "-b", ADDRESS, "-a", "RocketMQUser"),
-        _writing("deleteAclConfig", "-c", CLUSTER, "-a", "RocketMQUser"),
-        _writing("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "192.0.2.1"),
-        _writing("updateGlobalWhiteAddr", "-c", CLUSTER, "-g", "192.0.2.1"),
-        _writing("clusterAclConfigVersion", "-b", ADDRESS),
-        _writing("clusterAclConfigVersion", "-c", CLUSTER),
+        _write_step("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true"),
+        _write_step("updateAclConfig", "-b", ADDRESS, "-a", "RocketMQUser", "-s", "12345678"),
+        _write_step("updateAclConfig", "-c", CLUSTER, "-a", "RocketMQUser", "-s", "12345678"),
+        _write_step("deleteAclConfig", "-b", ADDRESS, "-a", "RocketMQUser"),
+        _write_step("deleteAclConfig", "-c", CLUSTER, "-a", "RocketMQUser"),
+        _write_step("updateGlobalWhiteAddr", "-b", ADDRESS, "-g", "192.0.2.1"),
+        _write_step("updateGlobalWhiteAddr", "-c", CLUSTER, "-g", "192.0.2.1"),
+        _write_step("clusterAclConfigVersion", "-b", ADDRESS),
+        _write_step("clusterAclConfigVersion", "-c", CLUSTER),
     )
 
 
-def _deletes(topic: str) -> tuple[Step, ...]:
+def _delete_steps(topic: str) -> tuple[Step, ...]:
     return (
-        _writing("deleteSubGroup", "-b", ADDRESS, "-g", OTHER_GROUP),
-        _writing("deleteSubGroup", "-c", CLUSTER, "-g", WIDE_GROUP, "-r", "true"),
+        _write_step("deleteSubGroup", "-b", ADDRESS, "-g", OTHER_GROUP),
+        _write_step("deleteSubGroup", "-c", CLUSTER, "-g", WIDE_GROUP, "-r", "true"),
         Step(("getConsumerConfig", "-g", WIDE_GROUP)),
-        _writing("deleteTopic", "-c", CLUSTER, "-t", f"{topic}_made"),
+        _write_step("deleteTopic", "-c", CLUSTER, "-t", f"{topic}_made"),
         Step(("topicRoute", "-t", f"{topic}_made"), until="CODE: 17 "),
     )
 
 
-def _writing(*arguments: str) -> Step:
+def _write_step(*arguments: str) -> Step:
     return Step(arguments, reads=False)

@@ -25,7 +25,7 @@ def kerolox_broker(
 ) -> Iterator[Process]:
     """A broker on loopback that has registered with `namesrv`, killed at the end.
 
-    Who wants to start it again as the same one gives its port and its store.
+    To restart the same broker, pass its `port` and `store`.
     """
     port = port or broker_port()
     command = Path(sys.executable).parent / "kerolox"
@@ -41,7 +41,7 @@ def kerolox_broker(
             "mappedFileSizeConsumeQueue": "60000",
             "maxHashSlotNum": "10000",
             "maxIndexNum": "40000",
-            # On two busy cores a send may wait longer than the default of 200 ms, after which the broker refuses it.
+            # On two busy cores, a send may wait longer than the default of 200 ms and would be refused.
             "waitTimeMillsInSendQueue": "3000",
             **({"namesrvAddr": namesrv} if namesrv else {}),
             **(properties or {}),

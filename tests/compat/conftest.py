@@ -1,4 +1,4 @@
-"""The stage that all compatibility tests share, and the table they fill."""
+"""The servers that compatibility tests share, and the table of results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.apache.requirements import require_java
-from tests.compat.stage import Stage, open_stage
+from tests.compat.deployment import Deployment, open_deployment
 from tests.compat.table import Part, Table
 
 _TABLE = pytest.StashKey[Table]()
@@ -22,21 +22,21 @@ def table(pytestconfig: pytest.Config) -> Table:
 
 
 @pytest.fixture(scope="session")
-def stage() -> Iterator[Stage]:
+def deployment() -> Iterator[Deployment]:
     require_java()
-    with open_stage() as it:
-        yield it
+    with open_deployment() as deployment:
+        yield deployment
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Adds a row for each test with the marker `told`: its subject, and its name as the claim."""
-    told = pyfuncitem.get_closest_marker("told")
-    if told is None:
+    """Add a row for each test with the marker `told`: the argument of the marker, and the test's name as the claim."""
+    marker = pyfuncitem.get_closest_marker("told")
+    if marker is None:
         return (yield)
     claim = pyfuncitem.originalname.removeprefix("test_").replace("_", " ")
     table = pyfuncitem.config.stash.setdefault(_TABLE, Table())
-    with table.row(Part.SPARK, f"{told.args[0]}: {claim}", pyfuncitem.callspec.params["version"]):
+    with table.row(Part.SPARK, f"{marker.args[0]}: {claim}", str(pyfuncitem.callspec.params["version"])):
         return (yield)
 
 

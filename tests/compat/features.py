@@ -1,4 +1,4 @@
-"""The features of clients, and two brokers with a NameServer to test them."""
+"""The client features of the table, and two brokers with a NameServer to test them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FEATURES = (
 )
 QUEUES = 4
 
-# Delay levels in seconds instead of minutes. Retries start at the third level.
+# Short delay levels; retries start at the third level.
 _QUICK = {
     "messageDelayLevel": "1s 2s 1s 1s 1s 1s 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h",
     "transactionTimeOut": "1000",
@@ -65,7 +65,7 @@ class Pair:
     brokers: tuple[Process, ...]
 
     async def make_topics(self, prefix: str, features: Sequence[str] = FEATURES) -> None:
-        """Creates a topic for each feature, with queues on both brokers."""
+        """Create a topic for each feature, with queues on both brokers."""
         async with Client() as client:
             for feature in features:
                 topic = topic_of(prefix, feature)
@@ -82,14 +82,14 @@ class Pair:
                     await client.call(broker.address, request, timeout_seconds=10)
 
     async def limit_retries(self, group: str, times: int) -> None:
-        """Sets the max retries of a group, for clients without such a setting."""
+        """Set the maximum number of retries of a group, for clients without such a setting."""
         body = json.dumps({"groupName": group, "retryMaxTimes": times, "retryQueueNums": 1}).encode()
         async with Client() as client:
             for broker in self.brokers:
                 await client.call(broker.address, UpdateAndCreateSubscriptionGroup(), body, timeout_seconds=10)
 
     async def reset(self, topic: str, group: str) -> None:
-        """Resets a group to the min offsets like mqadmin: through its consumers, or in the broker if there are none."""
+        """Reset a group to the min offsets like mqadmin: through its consumers, or in the broker if there are none."""
         async with Client() as client:
             for broker in self.brokers:
                 request = ResetOffset(topic=topic, group=group, timestamp=0, is_force=True)
@@ -105,8 +105,8 @@ class Pair:
             update = UpdateConsumerOffset(consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=0)
             await client.call(address, update, timeout_seconds=10)
 
-    async def finds(self, topic: str, key: str) -> int:
-        """Returns the number of messages with a key on both brokers."""
+    async def count_by_key(self, topic: str, key: str) -> int:
+        """Return the number of messages with a key on both brokers."""
         found = 0
         async with Client() as client:
             for broker in self.brokers:
@@ -125,7 +125,7 @@ def topic_of(prefix: str, feature: str) -> str:
 
 @contextlib.contextmanager
 def open_pair(version: str) -> Iterator[Pair]:
-    """Starts ours, or Apache's of `version` when the tests compare Apache with itself."""
+    """Start our servers, or Apache's of `version` when the tests compare Apache with itself."""
     with contextlib.ExitStack() as stack:
         namesrv = stack.enter_context(name_servers.subject(version)).address
         brokers = []

@@ -1,4 +1,4 @@
-"""RocketMQ clients in other languages, brought from their registries into the user's cache."""
+"""RocketMQ clients in other languages, installed from their registries into the user's cache."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _SEND_SECONDS = 60.0
 
 
 def cpp_send(namesrv: str, topic: str, body: str) -> Completed:
-    """Sends a message with the C++ client, which comes with the wheel of its Python bindings."""
+    """Send a message with the C++ client, which is part of the wheel of its Python bindings."""
     return _send(cpp_command("cpp_send.py", namesrv, topic, body))
 
 
 def ali_ons_send(namesrv: str, topic: str, body: str) -> Completed:
-    """Sends a message with the client written in JavaScript."""
+    """Send a message with the JavaScript client."""
     return _send(ali_ons_command("ali_ons_send.js", namesrv, topic, body))
 
 
 def cpp_command(script: str, *arguments: str) -> list[str]:
-    """The command line of one of our programs for the C++ client."""
+    """Return the command line of one of our scripts for the C++ client."""
     return ["env", f"PYTHONPATH={_cpp_packages()}", sys.executable, str(_SCRIPTS / script), *arguments]
 
 
 def ali_ons_command(script: str, *arguments: str) -> list[str]:
-    """The command line of one of our programs for the JavaScript client."""
+    """Return the command line of one of our scripts for the JavaScript client."""
     return ["env", f"NODE_PATH={_ali_ons_modules()}", "node", str(_SCRIPTS / script), *arguments]
 
 
 def notebook_command(*cells: str) -> list[str]:
-    """The command line that runs cells of a notebook, which find our package."""
+    """Return the command line that runs notebook cells, which can import our package."""
     path = f"{_kernel_packages()}:{ROOT / 'src'}:{':'.join(site.getsitepackages())}"
     return ["env", f"PYTHONPATH={path}", sys.executable, str(_SCRIPTS / "notebook.py"), *cells]
 
@@ -83,9 +83,9 @@ def _ali_ons_modules() -> Path:
 
 
 def installed(name: str, install: Callable[[Path], Sequence[str]], timeout_seconds: float = _INSTALL_SECONDS) -> Path:
-    """The directory of that name in the cache, filled by `install` the first time.
+    """Return the directory of that name in the cache; the command of `install` fills it the first time.
 
-    Whoever is second to finish takes what the first has put there.
+    If two processes install at the same time, the second one uses the directory of the first.
     """
     target = cache_directory() / "clients" / name
     if target.exists():

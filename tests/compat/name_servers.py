@@ -13,7 +13,7 @@ from tests.apache import servers
 from tests.apache.processes import Process, running, temporary_home
 from tests.apache.servers import write_properties
 
-# Set to `apache`, the tests compare Apache's NameServer with itself: a difference is then a defect of the test.
+# With `apache`, the tests compare Apache's NameServer with itself; a difference is then a defect of the test.
 _SUBJECT = os.environ.get("KEROLOX_COMPAT_SUBJECT", "kerolox")
 _ADDRESS = re.compile(r"address (\S+:\d+)")
 
@@ -24,7 +24,7 @@ def subject_is_apache() -> bool:
 
 @contextlib.contextmanager
 def subject(version: str, properties: Mapping[str, str] | None = None) -> Iterator[Process]:
-    """The NameServer under test; `version` is used only for Apache's."""
+    """Start the NameServer under test; `version` is used only for Apache's."""
     with contextlib.ExitStack() as stack:
         if subject_is_apache():
             yield stack.enter_context(servers.name_server(version, properties))
@@ -34,7 +34,7 @@ def subject(version: str, properties: Mapping[str, str] | None = None) -> Iterat
 
 @contextlib.contextmanager
 def kerolox_name_server(properties: Mapping[str, str] | None = None) -> Iterator[Process]:
-    """Our NameServer on a free loopback port, started by its command."""
+    """Start our NameServer by its command, on a free loopback port."""
     command = Path(sys.executable).parent / "mqnamesrv"
     with temporary_home() as home:
         settings = {

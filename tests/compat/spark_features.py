@@ -1,8 +1,8 @@
-"""A driver that tests the features of source and sink on the Spark it runs with, and prints the results.
+"""A driver that tests the features of data source and sink on its release of Spark, and prints the results.
 
     python -m tests.compat.spark_features NAMESERVER STORE DIRECTORY
 
-In DIRECTORY is what a driver that was killed has left of archiving the topic `orders`.
+DIRECTORY contains the files of a killed driver that archived the topic `orders`.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from tests.spark.archiving import archive, session
 
 COUNT: Final = 600
 OK: Final = "ok"
-_TOLD: Final = "told to use 4.2"
-_PUSH: Final = "spark.sql.python.filterPushdown.enabled"
+_NEEDS_4_2: Final = "refused: needs Spark 4.2"
+_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The environment of the features; each topic is written by one of them."""
+    """The environment of the features; each topic is written by at most one of them."""
 
     spark: SparkSession
     name_server: str
@@ -48,7 +48,7 @@ class Trial:
         frame.write.format("rocketmq").options(nameServer=self.name_server, topic=topic).mode("append").save()
 
     def run(self, frame: DataFrame, kind: str, name: str, **options: Any) -> Any:
-        """Runs a stream until it has processed the available data; returns the query."""
+        """Run a stream until it has processed the available data; return the query."""
         writer = frame.writeStream.format(kind).options(**options)
         writer = writer.option("checkpointLocation", str(self.directory / f"{name}.checkpoint"))
         query = writer.trigger(availableNow=True).start()
@@ -76,15 +76,15 @@ def _reads_values(trial: Trial) -> str:
     return OK
 
 
-def _hands_filters_over(trial: Trial) -> str:
-    trial.spark.conf.set(_PUSH, "true")
+def _pushes_filters_down(trial: Trial) -> str:
+    trial.spark.conf.set(_PUSHDOWN, "true")
     try:
         frame = trial.read("orders", minPartitions=4).where("queueId = 1 AND queueOffset <= 1")
         assert frame.count() == 2
-        # Two messages cannot fill four partitions: with filter pushdown, nothing else is read.
+        # With filter pushdown, only two messages are read, which make two partitions instead of four.
         return OK if frame.rdd.getNumPartitions() == 2 else "read, and filtered by Spark"
     finally:
-        trial.spark.conf.unset(_PUSH)
+        trial.spark.conf.unset(_PUSHDOWN)
 
 
 def _reads_a_store(trial: Trial) -> str:
@@ -115,18 +115,18 @@ def _streams(trial: Trial) -> str:
     return OK
 
 
-def _is_limited(trial: Trial) -> str:
+def _limits_batches(trial: Trial) -> str:
     try:
         query = trial.run(trial.stream("orders", maxOffsetsPerTrigger=200), "noop", "limited")
     except PySparkException as error:
         if "need Spark 4.2 or newer" not in str(error):
             raise
-        return _TOLD
+        return _NEEDS_4_2
     assert [progress.numInputRows for progress in query.recentProgress if progress.numInputRows] == [200, 200, 200]
     return OK
 
 
-def _tells_how_far_it_is(trial: Trial) -> str:
+def _reports_latest_offsets(trial: Trial) -> str:
     query = trial.run(trial.stream("orders", groupId="spark"), "noop", "told")
     sources = [progress.sources[0] for progress in query.recentProgress]
     assert any(source.latestOffset not in (None, "null") for source in sources)
@@ -154,7 +154,7 @@ def _drops_repeats(trial: Trial) -> str:
     return OK
 
 
-def _goes_on_after_a_kill(trial: Trial) -> str:
+def _restarts_after_a_kill(trial: Trial) -> str:
     archive(trial.spark, trial.name_server, "orders", trial.directory, None)
     bodies = [row.body for row in trial.spark.read.parquet(str(trial.directory / "out")).select("body").collect()]
     assert sorted(map(int, bodies)) == list(range(COUNT))
@@ -164,19 +164,19 @@ def _goes_on_after_a_kill(trial: Trial) -> str:
 FEATURES: Final[dict[str, Callable[[Trial], str]]] = {
     "read a batch: all columns, offsets, queues, a schema": _reads_batches,
     "bodies as JSON": _reads_values,
-    "filters handed to the source": _hands_filters_over,
+    "filter pushdown to the source": _pushes_filters_down,
     "read a store without its broker": _reads_a_store,
     "write a batch: keys, tags, properties, order, delay": _writes_batches,
-    "stream (AvailableNow), and on from its checkpoint": _streams,
-    "a killed driver, and one that goes on: each row once": _goes_on_after_a_kill,
-    "limits on what a batch of a stream reads": _is_limited,
-    "how far brokers are, in the progress of a query": _tells_how_far_it_is,
+    "stream (AvailableNow), restarted from its checkpoint": _streams,
+    "restart after a killed driver: each row once": _restarts_after_a_kill,
+    "limit on the rows of a stream's batch": _limits_batches,
+    "latest offsets of brokers in the query progress": _reports_latest_offsets,
     "write a stream to a topic": _writes_streams,
     "drop repeats from a stream": _drops_repeats,
 }
 
 
-def tried(trial: Trial, feature: Callable[[Trial], str]) -> str:
+def run_feature(trial: Trial, feature: Callable[[Trial], str]) -> str:
     try:
         return feature(trial)
     except Exception:
@@ -187,10 +187,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("name_server", "store", "directory"):
         parser.add_argument(name)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     spark = session()
-    trial = Trial(spark, given.name_server, given.store, Path(given.directory))
-    results = {name: tried(trial, feature) for name, feature in FEATURES.items()}
+    trial = Trial(spark, arguments.name_server, arguments.store, Path(arguments.directory))
+    results = {name: run_feature(trial, feature) for name, feature in FEATURES.items()}
     print(json.dumps({"version": spark.version, "results": results}), flush=True)
     spark.stop()
 

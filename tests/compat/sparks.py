@@ -1,4 +1,4 @@
-"""Other releases of Spark than the installed one, downloaded from PyPI into the user's cache."""
+"""Releases of Spark other than the installed one, installed from PyPI into the user's cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spark.conftest import environment
 
 # The newest release of each supported line.
 SPARKS = ("4.0.5", "4.1.4", "4.2.1", pyspark.__version__)
-# PyPI has no wheels: pip builds one of 400 MB the first time.
+# PyPI has no wheels of pyspark: pip builds one of 400 MB the first time.
 _INSTALL_SECONDS = 1800.0
 
 
@@ -24,7 +24,7 @@ def line_of(version: str) -> tuple[int, int]:
 
 
 def environment_of(version: str) -> dict[str, str]:
-    """Returns the environment of a process that uses that Spark and the packages installed here."""
+    """Return the environment of a process that uses this release of Spark and the other installed packages."""
     environ = environment()
     environ.pop("SPARK_HOME", None)
     # Short runs need neither the second JIT compiler nor parallel garbage collection.

@@ -1,4 +1,4 @@
-"""The tables of a store directory, written by ours for Java to read."""
+"""Writes the tables of a store directory with Kerolox, for Java to read."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from kerolox.store import tables
 from kerolox.store.delay.delay_levels import HALF_TOPIC
 from kerolox.store.tables import JsonTable
 from kerolox.wire.bodies.topics import DataVersion, TopicConfig
-from tests.compat.extending import OP_TOPIC
+from tests.compat.store_writer import OP_TOPIC
 
-# Without these nobody can ask 4.9 for what is in their queues: it makes the first known when it first asks about a
-# transaction, and the second never.
+# Without these entries, 4.9 does not serve the queues of these topics: it creates the first one only at the first
+# transaction check, and the second one never.
 SYSTEM_TOPICS = {HALF_TOPIC: 1, OP_TOPIC: 1}
 
 _VERSION = DataVersion(counter=1, timestamp=1_700_000_000_000)
 
 
-class Camel(msgspec.Struct, rename="camel"):
+class CamelCase(msgspec.Struct, rename="camel"):
     data_version: DataVersion
 
 
-class Topics(Camel):
+class Topics(CamelCase):
     topic_config_table: dict[str, TopicConfig]
 
 
-class Groups(Camel):
+class Groups(CamelCase):
     subscription_group_table: dict[str, dict[str, Any]]
 
 
-class Offsets(Camel):
+class Offsets(CamelCase):
     offset_table: dict[str, dict[int, int]]
 
 
-class DelayOffsets(Camel):
+class DelayOffsets(CamelCase):
     offset_table: dict[int, int]
 
 
@@ -68,5 +68,5 @@ def write_delay_offsets(root: Path, offsets: dict[int, int]) -> None:
     _persist(root, tables.DELAY_OFFSET, DelayOffsets(_VERSION, offsets))
 
 
-def _persist(root: Path, name: str, value: Camel) -> None:
+def _persist(root: Path, name: str, value: CamelCase) -> None:
     JsonTable(RealDisk(), root / "config" / name, type(value)).persist(value)

@@ -14,44 +14,44 @@ _HEADINGS = ("part", "what", "Apache", "result", "seconds")
 _PAGE = """\
 # Compatibility with Apache RocketMQ
 
-Written by `make compat`, which runs Apache's own brokers, clients and tools against our NameServer, and carries store
-directories between Apache's brokers and ours. The column Apache is the version of clients and tools; the servers of
-4.9.8 are not on Maven, so those of 4.9.7 run instead.
+Written by `make compat`, which runs Apache's own brokers, clients and tools against our NameServer and brokers, and
+moves store directories between Apache's brokers and ours. The column Apache is the version of clients and tools; the
+servers of 4.9.8 are not on Maven, so those of 4.9.7 run instead.
 
-For each mqadmin command, two brokers register with Apache's NameServer and with ours, the command asks both, and
-what it prints is compared letter by letter, but for addresses, rates, ages and padding. _In another order_: Apache's
-NameServer hands out brokers and topics in the order of a hash map, on which nobody can rely. _The FAQ link is that
-of 5.x_: the links with which errors end changed between 4.9 and 5.x.
+For each mqadmin command, two brokers register with Apache's NameServer and with ours. The command runs on both, and the
+outputs must be equal except for addresses, rates, ages and padding. _In another order_: Apache's NameServer returns
+brokers and topics in the order of a hash map. _The FAQ link is that of 5.x_: the links at the end of error messages
+changed between 4.9 and 5.x.
 
-For the commands of mqadmin 4.9.8 the same is done with brokers: Apache's of 4.9.7 and of 5.5.0 and two of ours, each
-under a NameServer of ours, with a client that sends, consumes and leaves. Ours is set to the version it is held beside
-where that is a matter of a setting (`useServerSideResetOffset`). Where the result is a reason, everything else that the
-command printed was the same.
+The commands of mqadmin 4.9.8 are compared in the same way on brokers: Apache's of 4.9.7 and 5.5.0, and two of ours,
+each with its own NameServer of ours and a client that sends, consumes and leaves. Ours is configured like the version
+it is compared with where a setting decides (`useServerSideResetOffset`). If the result is a reason, the rest of the
+output was equal.
 
-Our own mqadmin is held beside Java's of 4.9.8 on brokers of ours and of Apache: a command that looks is given to one
-cluster by both tools, one that changes something by each tool to a cluster of its own. _Both fail_: Java prints a stack
-where ours prints a sentence; the codes in them were the same. Commands and flags that came with 5.x are held beside
-Java's of 5.5.0 (_our mqadmin, 5.x_), and those for accounts where brokers keep them, beside the tools of their release
-(_our mqadmin, accounts_).
+Our own mqadmin is compared with Java's of 4.9.8 on brokers of ours and of Apache: both tools run a command that reads
+on the same cluster, and a command that writes on a cluster of their own. _Both fail_: Java prints a stack trace, ours
+an error message; their codes were equal. Commands and flags of 5.x are compared with Java's tool of 5.5.0 (_our
+mqadmin, 5.x_), and account commands with the tools of the release of the brokers (_our mqadmin, accounts_).
 
-What both printed, to the letter, lies after `make compat` in `artefacts/compat/mqadmin`: a folder for the release of
-Java's tool, in it one for whose brokers they were, and in that one for each command, with `java.txt` and `kerolox.txt`.
+`make compat` writes both outputs unchanged to `artefacts/compat/mqadmin`, in folders by release of Java's tool, kind of
+brokers and command, as `java.txt` and `kerolox.txt`.
 
-A store that is carried has several files of each sort and messages of every kind: plain, in batches, compressed with
-zlib, LZ4 and Zstandard, large, with several keys, delayed and with a timer (5.x), due and not yet due, of transactions
-committed, rolled back and pending. What a broker serves of it over the wire is compared byte by byte with what ours
-reads in it: every record of every queue, system topics too, by queue offset, by id and by each of its keys.
+A store directory that is moved has several files of each kind and messages of every kind: plain, in batches, compressed
+with zlib, LZ4 and Zstandard, large, with several keys, delayed and with a timer (5.x), due and not yet due, of
+transactions committed, rolled back and pending. Everything that a broker serves over the wire is compared byte by byte
+with what ours reads from the files: every record of every queue, including system topics, by queue offset, by id and by
+each of its keys.
 
 """
 
 _FEATURES = """\
-What clients do with one NameServer and two brokers of ours; each cell was run and says what was seen. _Not in this
-client_: it was looked for, and there is nothing by which a program could ask for it.
+Features of clients with one NameServer and two brokers of ours; each cell was run and shows the observed result. _Not
+in this client_: the client has no API for the feature.
 """
 
 _SPARK = """\
-What the source and the sink for Spark do on each release that is supported, with a NameServer and a broker of ours.
-_Told to use 4.2_: the query does not begin, and the error says why.
+Features of the data source and sink on each supported release of Spark, with a NameServer and a broker of ours.
+_Refused: needs Spark 4.2_: the query does not start, and the error gives the reason.
 """
 
 
@@ -67,18 +67,18 @@ class Part(Enum):
     STORE = "store"
     MQADMIN = "mqadmin"
     OUR_MQADMIN = "our mqadmin"
-    OUR_MQADMIN_LATER = "our mqadmin, 5.x"
+    OUR_MQADMIN_5X = "our mqadmin, 5.x"
     OUR_MQADMIN_ACCESS = "our mqadmin, accounts"
 
 
 @dataclass(slots=True)
 class Row:
-    """The result of one test; `result` may be refined while it runs."""
+    """The result of one test; `result` may be refined while the test runs."""
 
     part: Part
     what: str
     version: str
-    result: str = "as promised"
+    result: str = "passed"
     seconds: float = 0.0
 
     def cells(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class Row:
 
 @dataclass(slots=True)
 class Cell:
-    """The result of a feature with a client; `result` may be refined while it runs."""
+    """The result of a feature in a client; `result` may be refined while the test runs."""
 
     result: str = "ok"
 
@@ -105,11 +105,11 @@ class Table:
     sparks: Matrix = field(default_factory=dict)
 
     def cell(self, feature: str, client: str) -> AbstractContextManager[Cell]:
-        """Records the result of a feature with a client: FAILED and the reason if the block raises."""
+        """Record the result of a feature with a client: FAILED and the reason if the block raises."""
         return self._cell(self.cells, feature, client)
 
     def spark_cell(self, feature: str, version: str) -> AbstractContextManager[Cell]:
-        """Records the result of a feature with a release of Spark."""
+        """Record the result of a feature with a release of Spark."""
         return self._cell(self.sparks, feature, f"Spark {version}")
 
     @staticmethod
@@ -123,16 +123,16 @@ class Table:
             raise
 
     def matrices(self) -> list[str]:
-        """Returns the matrices as Markdown, each with a title line."""
+        """Return the matrices as Markdown, each with a title line."""
         found = []
-        for words, matrix in ((_FEATURES, self.cells), (_SPARK, self.sparks)):
+        for title, matrix in ((_FEATURES, self.cells), (_SPARK, self.sparks)):
             if matrix:
-                found += [words, *_drawn(matrix), ""]
+                found += [title, *_matrix_lines(matrix), ""]
         return found
 
     @contextlib.contextmanager
     def row(self, part: Part, what: str, version: str) -> Iterator[Row]:
-        """Records the duration of the block, and FAILED if it raises."""
+        """Add a row: records the duration of the block, and FAILED if it raises."""
         row = Row(part, what, version)
         self.rows.append(row)
         started = time.monotonic()
@@ -145,18 +145,18 @@ class Table:
             row.seconds = time.monotonic() - started
 
     def lines(self) -> list[str]:
-        """Returns the table as Markdown with aligned columns, readable in a terminal too."""
+        """Return the table as Markdown with aligned columns, readable in a terminal too."""
         order = list(Part)
         rows = sorted(self.rows, key=lambda row: order.index(row.part))
         return _aligned([_HEADINGS, *(row.cells() for row in rows)])
 
     def dump(self) -> dict[str, Any]:
-        """Returns the content for `add`, JSON-serializable."""
+        """Return the content for `add`, JSON-serializable."""
         rows = [[row.part.value, row.what, row.version, row.result, row.seconds] for row in self.rows]
         return {"rows": rows, "cells": _results(self.cells), "sparks": _results(self.sparks)}
 
     def add(self, dumped: dict[str, Any]) -> None:
-        """Adds the dumped results of another session."""
+        """Add the dumped results of another session."""
         for part, what, version, result, seconds in dumped["rows"]:
             self.rows.append(Row(Part(part), what, version, result, seconds))
         for name, matrix in (("cells", self.cells), ("sparks", self.sparks)):
@@ -164,11 +164,11 @@ class Table:
                 matrix.setdefault(feature, {}).update({column: Cell(result) for column, result in cells.items()})
 
     def page(self) -> str:
-        """Returns the documentation page: the table with its explanations."""
+        """Return the documentation page: the table with its explanations."""
         return _PAGE + "\n".join([*self.matrices(), *self.lines()]) + "\n"
 
 
-def _drawn(matrix: Matrix) -> list[str]:
+def _matrix_lines(matrix: Matrix) -> list[str]:
     columns = list(dict.fromkeys(column for cells in matrix.values() for column in cells))
     rows = [
         (feature, *(cells[column].result if column in cells else "not run" for column in columns))

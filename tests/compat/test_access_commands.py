@@ -1,4 +1,4 @@
-"""Each command of docs/how-to/access.md, run against Apache's brokers with ACL enabled."""
+"""The commands of docs/how-to/access.md work on Apache's brokers with ACL enabled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.apache import VERSIONS, servers
 from tests.apache.requirements import require_java
-from tests.compat.guarded import ROOT, guarded_broker
+from tests.compat.acl_brokers import ROOT, acl_broker
 from tests.compat.waiting import until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -22,21 +22,21 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "access.md"
 
 
 def commands(heading: str) -> list[str]:
-    """Returns the commands below a heading."""
+    """Return the commands below a heading."""
     (section,) = re.findall(rf"^## {heading}\n(.*?)^(?=## )", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     joined = re.sub(r"\\\n +", "", section)
     return re.findall(r"^    (kerolox .*)$", joined, re.MULTILINE)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_accounts_are_administered_as_the_page_says(version: str, tmp_path: Path) -> None:
+def test_the_account_commands_of_the_page_work(version: str, tmp_path: Path) -> None:
     require_java()
     is_4x = version.startswith("4.")
     script = tmp_path / "kerolox"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m kerolox "$@"\n')
     script.chmod(0o755)
     printed: dict[str, str] = {}
-    with servers.name_server(version) as name_server, guarded_broker(version, name_server.address):
+    with servers.name_server(version) as name_server, acl_broker(version, name_server.address):
         asyncio.run(until_listed(name_server.address))
         environment = os.environ | {
             "PATH": f"{tmp_path}:{os.environ['PATH']}",

@@ -1,4 +1,4 @@
-"""Our admin client with Apache's servers and an Apache consumer."""
+"""Our admin client on Apache's servers, with an Apache consumer."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
 R = TypeVar("R")
 
-# Two busy cores make a Java broker slow to warm up.
-PATIENT_SECONDS = 20.0
+# A Java broker warms up slowly on two busy cores.
+TIMEOUT_SECONDS = 20.0
 DEADLINE_SECONDS = 60.0
 _AUTH = "org.apache.rocketmq.auth"
 SETTINGS = {
@@ -51,29 +51,29 @@ def apache(request: pytest.FixtureRequest) -> Iterator[tuple[str, Process]]:
 
 
 @asynccontextmanager
-async def operating(server: Process) -> AsyncIterator[AdminClient]:
-    async with AdminClient(namesrv_addr=server.address, timeout_seconds=PATIENT_SECONDS) as admin:
+async def admin_client(server: Process) -> AsyncIterator[AdminClient]:
+    async with AdminClient(namesrv_addr=server.address, timeout_seconds=TIMEOUT_SECONDS) as admin:
         yield admin
 
 
-async def eventually(question: Callable[[], Awaitable[R]], is_so: Callable[[R], object] = lambda _: True) -> R:
-    """Repeats a request until its result satisfies a condition: brokers register changes asynchronously."""
+async def eventually(request: Callable[[], Awaitable[R]], condition: Callable[[R], object] = lambda _: True) -> R:
+    """Repeat a request until its result satisfies a condition: brokers register changes asynchronously."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
             try:
-                answer = await question()
-                if is_so(answer):
-                    return answer
+                result = await request()
+                if condition(result):
+                    return result
             except (TopicNotFound, ConsumerNotOnline, MessageNotFound):
                 pass
             await asyncio.sleep(0.1)
 
 
-async def prepared(admin: AdminClient, server: Process, topic: str, count: int) -> list[SendResult]:
-    """Creates a topic of two queues, and sends `count` messages to the first."""
+async def create_topic(admin: AdminClient, server: Process, topic: str, count: int) -> list[SendResult]:
+    """Create a topic with two queues, and send `count` messages to the first."""
     await admin.topics.create(topic, read_queues=2, write_queues=2)
     await eventually(lambda: admin.topics.route(topic))
-    given = {"namesrv_addr": server.address, "send_timeout_seconds": PATIENT_SECONDS}
+    given = {"namesrv_addr": server.address, "send_timeout_seconds": TIMEOUT_SECONDS}
     async with Producer("senders", **given) as producer:  # type: ignore[arg-type]
         return [
             await producer.send(Message(topic, b"%d" % number, tag="t", keys=(f"k{number}",)), queue=first(topic))
@@ -91,17 +91,17 @@ def second(topic: str) -> MessageQueue:
 
 @asynccontextmanager
 async def consuming(version: str, server: Process, topic: str, group: str) -> AsyncIterator[None]:
-    """A consumer of Apache's that stays."""
+    """Run a consumer of Apache's."""
     with temporary_home() as home:
         command = java_command(version, home, "Consume.java", server.address, topic, group, "100000", "600")
         with running(command, home):
             yield
 
 
-async def test_topics_are_made_changed_and_deleted(apache: tuple[str, Process], table: Table) -> None:
+async def test_topics_are_created_changed_and_deleted(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "administers topics", version):
-        async with operating(server) as admin:
+        async with admin_client(server) as admin:
             topics = admin.topics
             assert await topics.create("made", read_queues=4, write_queues=3, is_ordered=True) == ["broker-a"]
             route = await eventually(lambda: topics.route("made"))
@@ -127,10 +127,10 @@ async def test_topics_are_made_changed_and_deleted(apache: tuple[str, Process], 
                 await topics.configs("made")
 
 
-async def test_groups_are_made_changed_and_deleted(apache: tuple[str, Process], table: Table) -> None:
+async def test_groups_are_created_changed_and_deleted(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "administers groups", version):
-        async with operating(server) as admin:
+        async with admin_client(server) as admin:
             groups = admin.groups
             assert await groups.create(SubscriptionGroupConfig(group_name="made", retry_max_times=3)) == ["broker-a"]
             await groups.update("made", retry_queue_nums=2)
@@ -144,11 +144,11 @@ async def test_groups_are_made_changed_and_deleted(apache: tuple[str, Process], 
                 await groups.configs("made")
 
 
-async def test_offsets_are_read_set_and_cloned_while_a_group_is_away(apache: tuple[str, Process], table: Table) -> None:
+async def test_offsets_of_an_offline_group_are_read_set_and_cloned(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
-    with table.row(Part.OUR_CLIENT, "reads, sets, resets and clones offsets of a group that is away", version):
-        async with operating(server) as admin:
-            await prepared(admin, server, "away", 5)
+    with table.row(Part.OUR_CLIENT, "reads, sets, resets and clones offsets of an offline group", version):
+        async with admin_client(server) as admin:
+            await create_topic(admin, server, "away", 5)
             queue, other = first("away"), second("away")
             await eventually(lambda: admin.queues.max_offset(queue), lambda offset: offset == 5)
             for group in ("gone", "heirs"):
@@ -184,9 +184,9 @@ async def test_offsets_are_read_set_and_cloned_while_a_group_is_away(apache: tup
 
 async def test_messages_are_found_and_read(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
-    with table.row(Part.OUR_CLIENT, "finds messages by id, unique key, key and place, and reads queues", version):
-        async with operating(server) as admin:
-            sent = await prepared(admin, server, "found", 40)
+    with table.row(Part.OUR_CLIENT, "finds messages by id, unique key, key and offset, and reads queues", version):
+        async with admin_client(server) as admin:
+            sent = await create_topic(admin, server, "found", 40)
             queue = first("found")
 
             assert (await eventually(lambda: admin.messages.by_id(sent[3].offset_id))).body == b"3"
@@ -205,9 +205,11 @@ async def test_messages_are_found_and_read(apache: tuple[str, Process], table: T
 
 async def test_the_cluster_and_its_settings_are_read_and_changed(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
-    with table.row(Part.OUR_CLIENT, "administers brokers, NameServers, permissions, keys and values", version):
-        async with operating(server) as admin:
-            await prepared(admin, server, "counted", 3)
+    with table.row(
+        Part.OUR_CLIENT, "administers brokers, NameServers, write permissions and KV configuration", version
+    ):
+        async with admin_client(server) as admin:
+            await create_topic(admin, server, "counted", 3)
             (broker,) = await admin.cluster.brokers()
             assert (broker.name, broker.is_master, broker.error) == ("broker-a", True, None)
             assert broker.version.startswith("V4" if version.startswith("4.") else "V5")
@@ -242,9 +244,11 @@ async def test_the_cluster_and_its_settings_are_read_and_changed(apache: tuple[s
 async def test_an_apache_consumer_is_inspected_and_controlled(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     topic, group = "watched", "watchers"
-    with table.row(Part.OUR_CLIENT, "looks at a Java consumer, resets it, and hands it a message", version):
-        async with operating(server) as admin, consuming(version, server, topic, group):
-            sent = await prepared(admin, server, topic, 10)
+    with table.row(
+        Part.OUR_CLIENT, "inspects a Java consumer, resets its offsets, and lets it consume a message directly", version
+    ):
+        async with admin_client(server) as admin, consuming(version, server, topic, group):
+            sent = await create_topic(admin, server, topic, 10)
             (client,) = (await eventually(lambda: admin.connections.consumers(group))).connection_set
             assert client.language == "JAVA"
 
@@ -265,38 +269,40 @@ async def test_an_apache_consumer_is_inspected_and_controlled(apache: tuple[str,
             assert (track.group, track.type) == (group, TrackType.CONSUMED)
             assert (await admin.statistics.all(topic=topic))[0].lag == 0
 
-            # A broker of 4.x resets no group that lacks an offset for one of the queues.
+            # A 4.x broker does not reset a group without an offset for each queue.
             await admin.offsets.commit(group, second(topic), 0)
-            before = await handed_out(admin)
+            before = await delivered_count(admin)
             assert (await admin.offsets.reset(group, topic, 0, is_online=True))[first(topic)] == 0
             # The ten messages are delivered again.
-            await eventually(lambda: handed_out(admin), lambda count: count >= before + 10)
+            await eventually(lambda: delivered_count(admin), lambda count: count >= before + 10)
 
 
-async def handed_out(admin: AdminClient) -> int:
+async def delivered_count(admin: AdminClient) -> int:
     return int((await admin.cluster.runtime_info("broker-a"))["msgGetTotalTodayNow"])
 
 
 async def test_producer_connections_are_listed(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
-    with table.row(Part.OUR_CLIENT, "looks at producers", version):
-        async with operating(server) as admin:
-            await prepared(admin, server, "made-by", 1)
-            given = {"namesrv_addr": server.address, "send_timeout_seconds": PATIENT_SECONDS}
+    with table.row(Part.OUR_CLIENT, "lists producer connections", version):
+        async with admin_client(server) as admin:
+            await create_topic(admin, server, "made-by", 1)
+            given = {"namesrv_addr": server.address, "send_timeout_seconds": TIMEOUT_SECONDS}
             async with Producer("makers", **given) as producer:  # type: ignore[arg-type]
                 await producer.send(Message("made-by", b"1"))
                 found = await eventually(lambda: admin.connections.producers("makers", "made-by"), bool)
-                everybody = await admin.connections.all_producers("broker-a")
+                all_producers = await admin.connections.all_producers("broker-a")
             assert found[0].client_id == producer.options.client_id
-            assert "makers" in everybody
+            assert "makers" in all_producers
             assert await admin.connections.producers("nobody", "made-by") == []
 
 
-async def test_older_brokers_refuse_requests_of_newer_ones(apache: tuple[str, Process], table: Table) -> None:
+async def test_brokers_refuse_requests_that_their_release_does_not_support(
+    apache: tuple[str, Process], table: Table
+) -> None:
     version, server = apache
-    with table.row(Part.OUR_CLIENT, "is told what a broker cannot do", version):
-        async with operating(server) as admin:
-            await prepared(admin, server, "new", 0)
+    with table.row(Part.OUR_CLIENT, "gets an error for requests that a broker does not support", version):
+        async with admin_client(server) as admin:
+            await create_topic(admin, server, "new", 0)
             await admin.groups.create("modern")
             await admin.offsets.commit("modern", first("new"), 0)
             if version.startswith("4."):
@@ -312,25 +318,25 @@ async def test_older_brokers_refuse_requests_of_newer_ones(apache: tuple[str, Pr
 async def test_traces_of_apaches_clients_are_read(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "reads the traces of Java's producer and consumer", version):
-        async with operating(server) as admin:
-            await prepared(admin, server, "traced", 0)
+        async with admin_client(server) as admin:
+            await create_topic(admin, server, "traced", 0)
             completed = await asyncio.to_thread(run_java, version, "Traced.java", server.address, "traced", "tracers")
             (line,) = completed.stdout.splitlines()
             message_id = line.removeprefix("id ")
             records = await eventually(lambda: admin.traces.of_message(message_id), lambda found: len(found) == 3)
-            sent, handed, done = records
+            sent, before, after = records
             assert isinstance(sent, Pub)
             assert (sent.topic, sent.group, sent.is_success) == ("traced", "traced_producer", True)
-            assert isinstance(handed, SubBefore)
-            assert isinstance(done, SubAfter)
-            assert (handed.group, handed.request_id, done.is_success) == ("tracers", done.request_id, True)
+            assert isinstance(before, SubBefore)
+            assert isinstance(after, SubAfter)
+            assert (before.group, before.request_id, after.is_success) == ("tracers", after.request_id, True)
             assert sent in await admin.traces.by_key("traced-key")
 
 
 async def test_users_and_acls_are_administered(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "administers users and policies", version) as row:
-        async with operating(server) as admin:
+        async with admin_client(server) as admin:
             if version.startswith("4."):
                 row.result = "not before 5.3: refused"
                 with pytest.raises(RequestCodeNotSupported):

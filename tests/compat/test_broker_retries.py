@@ -1,4 +1,4 @@
-"""Java's clients send a batch, have it become dead letters, and get a reply, all through a broker of ours."""
+"""Java's clients on our broker: a batch is sent, becomes dead letters after retries, and a request gets a reply."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC = "orders"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_batch_retry_and_reply(tmp_path: Path, version: str) -> None:
+async def test_batches_retries_and_replies_of_java_clients_work(tmp_path: Path, version: str) -> None:
     async with Cluster(tmp_path) as cluster:
         done = await asyncio.to_thread(
             run_java, version, "Retries.java", cluster.namesrv_addr, TOPIC, timeout_seconds=120

@@ -1,4 +1,4 @@
-"""More features of our clients with Apache's servers, and message exchange with Apache's clients."""
+"""Further features of our clients on Apache's servers, and exchange of messages with Apache's clients."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.compat.waiting import until_listed
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
-# Two busy cores make a Java broker slow to warm up.
-PATIENT_SECONDS = 20.0
+# A Java broker warms up slowly on two busy cores.
+TIMEOUT_SECONDS = 20.0
 DEADLINE_SECONDS = 60.0
 FIRST = ConsumeFrom.FIRST_OFFSET
-# Retries begin with the third level, and come at once.
+# Retries start at the third level, which has a delay of one second here.
 SETTINGS = {"messageDelayLevel": "1s 1s 1s 1s 1s 1s 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h"}
 
 
@@ -52,10 +52,10 @@ class Apache:
 
     def producer(self, options: Options | None = None, **keywords: object) -> Producer:
         given = options or self.options()
-        return Producer("shop", options=given, send_timeout_seconds=PATIENT_SECONDS, **keywords)  # type: ignore[arg-type]
+        return Producer("shop", options=given, send_timeout_seconds=TIMEOUT_SECONDS, **keywords)  # type: ignore[arg-type]
 
     async def java(self, program: str, *arguments: str) -> list[str]:
-        """Returns the lines that one of Apache's clients prints until it ends."""
+        """Return the lines that one of Apache's clients prints until it ends."""
         completed = await asyncio.to_thread(run_java, self.version, program, self.namesrv_addr, *arguments)
         assert completed.code == 0, completed
         return completed.stdout.splitlines()
@@ -71,16 +71,16 @@ def apache(request: pytest.FixtureRequest) -> Iterator[Apache]:
         yield Apache(request.param, name_server.address)
 
 
-async def until(is_so: Callable[[], object]) -> None:
+async def wait_until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
-        while not is_so():
+        while not condition():
             await asyncio.sleep(0.01)
 
 
-async def taken(
+async def pull_messages(
     apache: Apache, topic: str, count: int, *, group: str | None = None, options: Options | None = None
 ) -> list[Received]:
-    """Returns messages of a topic as a pull consumer reads them."""
+    """Return the first `count` messages of a topic that a pull consumer gets."""
     given = options or apache.options()
     async with PullConsumer(group or f"{topic}-readers", topics=topic, consume_from=FIRST, options=given) as pull:
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -108,15 +108,15 @@ async def test_apaches_consumer_sees_all_members_of_our_messages(apache: Apache,
     ]
 
 
-async def test_ours_reads_every_kind_that_apaches_producer_sends(apache: Apache, table: Table) -> None:
+async def test_our_consumer_reads_every_kind_of_message_from_apaches_producer(apache: Apache, table: Table) -> None:
     has_timers = not apache.version.startswith("4.")
     hidden = {"rolled back", "pending", "delayed long", "timer long"}
-    with table.row(Part.OUR_CLIENT, "reads what a Java producer sends, of every kind", apache.version) as row:
+    with table.row(Part.OUR_CLIENT, "reads messages of every kind from a Java producer", apache.version) as row:
         lines = await apache.java("Kinds.java", "kinds", "p", "20", str(has_timers).lower())
         assert lines.pop() == "sent"
         sent = {words[1]: words for words in (line.split("\t") for line in lines) if words[0] not in hidden}
-        received = {message.message_id: message for message in await taken(apache, "kinds", len(sent))}
-        row.result = f"as promised: {', '.join(dict.fromkeys(words[0] for words in sent.values()))}"
+        received = {message.message_id: message for message in await pull_messages(apache, "kinds", len(sent))}
+        row.result = f"passed: {', '.join(dict.fromkeys(words[0] for words in sent.values()))}"
 
     assert received.keys() == sent.keys()
     for message_id, (_, _, _, _, digest, keys) in sent.items():
@@ -127,8 +127,8 @@ async def test_ours_reads_every_kind_that_apaches_producer_sends(apache: Apache,
         assert message.flag == int(message.properties["number"])
 
 
-async def test_requests_and_replies_cross(apache: Apache, table: Table) -> None:
-    with table.row(Part.OUR_CLIENT, "requests of ours are replied to by Java, and the reverse", apache.version):
+async def test_request_reply_works_in_both_directions(apache: Apache, table: Table) -> None:
+    with table.row(Part.OUR_CLIENT, "request-reply with Java clients, in both directions", apache.version):
         async with apache.producer() as producer:
             await producer.send(Message("asked", b"to make the topic"))
             with temporary_home() as home:
@@ -150,13 +150,13 @@ async def test_requests_and_replies_cross(apache: Apache, table: Table) -> None:
                 assert await apache.java("Replies.java", "answered", "from theirs") == ["re: from theirs"]
 
 
-async def test_a_namespace_is_the_same_for_both(apache: Apache, table: Table) -> None:
+async def test_a_namespace_is_shared_with_apaches_clients(apache: Apache, table: Table) -> None:
     inside = apache.options(namespace="MQ_INST_1")
     with table.row(Part.OUR_CLIENT, "a namespace, shared with a Java consumer", apache.version):
         async with apache.producer(inside) as producer:
             await producer.send(Message("spaced", b"inside", tag="T", keys=("k",)))
-        assert [message.topic for message in await taken(apache, "spaced", 1, options=inside)] == ["spaced"]
-        assert (await taken(apache, "MQ_INST_1%spaced", 1, group="outsiders"))[0].body == b"inside"
+        assert [message.topic for message in await pull_messages(apache, "spaced", 1, options=inside)] == ["spaced"]
+        assert (await pull_messages(apache, "MQ_INST_1%spaced", 1, group="outsiders"))[0].body == b"inside"
         (line,) = await apache.java("Describe.java", "spaced", "theirs", "1", "MQ_INST_1")
         assert line.split("\t")[:1] + line.split("\t")[2:3] == ["inside", "spaced"]
 
@@ -164,11 +164,11 @@ async def test_a_namespace_is_the_same_for_both(apache: Apache, table: Table) ->
 # Sending
 
 
-async def test_the_sender_chooses_the_queue(apache: Apache, table: Table) -> None:
+async def test_messages_are_sent_to_a_given_or_selected_queue(apache: Apache, table: Table) -> None:
     def last(queues: object, message: Message) -> MessageQueue:
         return max(queues, key=lambda queue: queue.queue_id)  # type: ignore[call-overload,no-any-return]
 
-    with table.row(Part.OUR_CLIENT, "sends to a queue that is given, or selected", apache.version):
+    with table.row(Part.OUR_CLIENT, "sends to a given or selected queue", apache.version):
         async with apache.producer() as producer:
             await producer.send(Message("chosen", b"first"))
             queues = await producer.queues("chosen")
@@ -178,13 +178,13 @@ async def test_the_sender_chooses_the_queue(apache: Apache, table: Table) -> Non
     assert selected.queue == queues[-1]
 
 
-async def test_the_second_port_takes_messages(apache: Apache, table: Table) -> None:
+async def test_messages_are_sent_to_the_vip_channel(apache: Apache, table: Table) -> None:
     with table.row(Part.OUR_CLIENT, "sends to the VIP channel", apache.version):
         async with apache.producer(apache.options(vip_channel_enabled=True)) as producer:
             await producer.send(Message("vip", b"by the second port"))
             port = int(producer._session.routes.address("broker-a").rpartition(":")[2])  # type: ignore[union-attr]
             assert producer._session._client.is_connected(f"127.0.0.1:{port - 2}")
-        assert [message.body for message in await taken(apache, "vip", 1)] == [b"by the second port"]
+        assert [message.body for message in await pull_messages(apache, "vip", 1)] == [b"by the second port"]
 
 
 async def test_connections_are_encrypted(apache: Apache, table: Table) -> None:
@@ -192,69 +192,71 @@ async def test_connections_are_encrypted(apache: Apache, table: Table) -> None:
     with table.row(Part.OUR_CLIENT, "encrypts (TLS)", apache.version):
         async with apache.producer(encrypted) as producer:
             await producer.send(Message("encrypted", b"unseen"))
-        bodies = [message.body for message in await taken(apache, "encrypted", 1, options=apache.options(tls=True))]
+        bodies = [
+            message.body for message in await pull_messages(apache, "encrypted", 1, options=apache.options(tls=True))
+        ]
         assert bodies == [b"unseen"]
 
 
-class Noting:
+class RecordingHooks:
     """Hooks that record their calls."""
 
     def __init__(self) -> None:
-        self.notes: list[str] = []
+        self.calls: list[str] = []
 
     def before_send(self, sending: Sending) -> None:
-        self.notes.append("sending")
+        self.calls.append("sending")
 
     def after_send(self, sending: Sending) -> None:
-        self.notes.append("sent" if sending.result else "not sent")
+        self.calls.append("sent" if sending.result else "not sent")
 
     def before_consume(self, consuming: Consuming) -> None:
-        self.notes.append("consuming")
+        self.calls.append("consuming")
 
     def after_consume(self, consuming: Consuming) -> None:
-        self.notes.append("consumed")
+        self.calls.append("consumed")
 
 
 async def test_hooks_are_called(apache: Apache, table: Table) -> None:
-    hook = Noting()
-    seen: list[Received] = []
-    with table.row(Part.OUR_CLIENT, "tells hooks what is sent and consumed", apache.version):
+    hook = RecordingHooks()
+    received: list[Received] = []
+    with table.row(Part.OUR_CLIENT, "calls hooks for sending and consuming", apache.version):
         async with apache.producer(hooks=[hook]) as producer:
             await producer.send(Message("hooked", b"body"))
         async with PushConsumer(
-            "hooked", seen.extend, topics="hooked", consume_from=FIRST, hooks=[hook], options=apache.options()
+            "hooked", received.extend, topics="hooked", consume_from=FIRST, hooks=[hook], options=apache.options()
         ):
-            await until(lambda: seen)
-    assert hook.notes == ["sending", "sent", "consuming", "consumed"]
+            await wait_until(lambda: received)
+    assert hook.calls == ["sending", "sent", "consuming", "consumed"]
 
 
 # Consuming
 
 
 async def test_a_new_group_starts_at_its_configured_position(apache: Apache, table: Table) -> None:
-    with table.row(Part.OUR_CLIENT, "begins at the first, the last, or at a time", apache.version):
+    with table.row(Part.OUR_CLIENT, "starts at the first offset, the last offset, or a timestamp", apache.version):
         async with apache.producer() as producer:
             queue = (await producer.send(Message("begun", b"to make the topic"))).queue
             early = [await producer.send(Message("begun", b"early-%d" % n), queue=queue) for n in range(3)]
-            first = (await taken_of(apache, queue, "earliest", FIRST))[1]
+            first = (await pull_queue(apache, queue, "earliest", FIRST))[1]
             since = datetime.fromtimestamp(first.stored_millis / 1000)
         assert early[0].queue == queue
 
-        bodies = [message.body for message in await taken_of(apache, queue, "first", FIRST)]
+        bodies = [message.body for message in await pull_queue(apache, queue, "first", FIRST)]
         assert bodies == [b"to make the topic", b"early-0", b"early-1", b"early-2"]
-        timed = await taken_of(apache, queue, "timed", ConsumeFrom.TIMESTAMP, consume_timestamp=since)
+        timed = await pull_queue(apache, queue, "timed", ConsumeFrom.TIMESTAMP, consume_timestamp=since)
         assert all(message.stored_millis >= first.stored_millis // 1000 * 1000 for message in timed)
         assert {b"early-0", b"early-1", b"early-2"} <= {message.body for message in timed}
         async with PullConsumer("last", options=apache.options()) as pull:
             await pull.assign([queue])
-            # The broker itself has a young topic read from its beginning, as it does for Java's clients.
+            # For a new topic, the broker returns offset 0 itself, as it does for Java's clients.
             assert await pull.committed(queue) in (None, 0)
 
 
-async def taken_of(
+async def pull_queue(
     apache: Apache, queue: MessageQueue, group: str, begin: ConsumeFrom, **keywords: object
 ) -> list[Received]:
-    """Returns what a new group reads of a queue until its end."""
+    """Return the messages of a queue that a new group reads, up to the max offset."""
     given = {"consume_from": begin, "options": apache.options(), **keywords}
     async with PullConsumer(f"begun-{group}", **given) as pull, asyncio.timeout(DEADLINE_SECONDS):  # type: ignore[arg-type]
         await pull.assign([queue])
@@ -272,14 +274,14 @@ async def test_a_message_that_always_fails_becomes_a_dead_letter(apache: Apache,
         times.extend(message.reconsume_times for message in messages)
         raise ValueError("never")
 
-    with table.row(Part.OUR_CLIENT, "has failures come again, and then makes dead letters", apache.version):
+    with table.row(Part.OUR_CLIENT, "retries failed messages, then sends them to the DLQ", apache.version):
         async with apache.producer() as producer:
             await producer.send(Message("hopeless", b"body", keys=("k",)))
         async with PushConsumer(
             "hoping", handle, topics="hopeless", consume_from=FIRST, max_reconsume_times=2, options=apache.options()
         ):
-            await until(lambda: len(times) == 3)
-            (dead,) = await taken(apache, "%DLQ%hoping", 1)
+            await wait_until(lambda: len(times) == 3)
+            (dead,) = await pull_messages(apache, "%DLQ%hoping", 1)
     assert times == [0, 1, 2]
     assert (dead.body, dead.keys) == (b"body", ["k"])
 
@@ -289,7 +291,7 @@ async def test_a_message_that_always_fails_becomes_a_dead_letter(apache: Apache,
     [strategies.AVERAGELY, strategies.BY_CIRCLE, strategies.by_consistent_hash()],
     ids=lambda strategy: strategy.name,
 )
-async def test_members_share_queues(strategy: Strategy, apache: Apache, table: Table) -> None:
+async def test_members_of_a_group_share_the_queues(strategy: Strategy, apache: Apache, table: Table) -> None:
     topic = f"shared-{strategy.name}"
     bodies: list[bytes] = []
 
@@ -301,7 +303,9 @@ async def test_members_share_queues(strategy: Strategy, apache: Apache, table: T
             topic, handle, topics=topic, consume_from=FIRST, strategy=strategy, options=apache.options()
         )
 
-    with table.row(Part.OUR_CLIENT, f"shares queues by {strategy.name}, when members come and go", apache.version):
+    with table.row(
+        Part.OUR_CLIENT, f"rebalances queues by {strategy.name} when members join and leave", apache.version
+    ):
         async with apache.producer() as producer:
             await producer.send(Message(topic, b"0"))
             queues = [queue.queue_id for queue in await producer.queues(topic)]
@@ -311,21 +315,23 @@ async def test_members_share_queues(strategy: Strategy, apache: Apache, table: T
                 return sorted(owned) == queues
 
             async with member() as first:
-                await until(lambda: is_shared(first))
+                await wait_until(lambda: is_shared(first))
                 async with member() as second, member() as third:
-                    await until(lambda: is_shared(first, second, third) and not is_shared(first))
+                    await wait_until(lambda: is_shared(first, second, third) and not is_shared(first))
                     for number in range(1, 20):
                         await producer.send(Message(topic, b"%d" % number))
-                    await until(lambda: set(bodies) == {b"%d" % number for number in range(20)})
-                await until(lambda: is_shared(first))
+                    await wait_until(lambda: set(bodies) == {b"%d" % number for number in range(20)})
+                await wait_until(lambda: is_shared(first))
 
 
-def test_the_blocking_client_does_the_same(apache: Apache, table: Table) -> None:
-    seen: list[Received] = []
-    with table.row(Part.OUR_CLIENT, "sends, pushes and pulls without asyncio", apache.version):
-        with sync.Producer("shop", options=apache.options(), send_timeout_seconds=PATIENT_SECONDS) as producer:
+def test_the_blocking_client_sends_pushes_and_pulls(apache: Apache, table: Table) -> None:
+    received: list[Received] = []
+    with table.row(Part.OUR_CLIENT, "sends, pushes and pulls with the blocking API", apache.version):
+        with sync.Producer("shop", options=apache.options(), send_timeout_seconds=TIMEOUT_SECONDS) as producer:
             producer.send(Message("blocking", b"body"))
-        with sync.PushConsumer("pushed", seen.extend, topics="blocking", consume_from=FIRST, options=apache.options()):
-            asyncio.run(until(lambda: seen))
+        with sync.PushConsumer(
+            "pushed", received.extend, topics="blocking", consume_from=FIRST, options=apache.options()
+        ):
+            asyncio.run(wait_until(lambda: received))
         with sync.PullConsumer("pulled", topics="blocking", consume_from=FIRST, options=apache.options()) as pull:
             assert next(iter(pull)).body == b"body"

@@ -1,4 +1,4 @@
-"""What Java's client computes and writes without a server, beside ours."""
+"""Our client computes and encodes the same as Java's: queue allocation, traces and offset files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRATEGIES = {
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def java(request: pytest.FixtureRequest) -> list[tuple[str, str]]:
-    """What it printed: of what kind, and what."""
+    """The lines that Java printed, each split into its kind and the rest."""
     require_java()
     lines = run_java(request.param, "ClientFormats.java").stdout.splitlines()
     return [(kind, rest) for kind, _, rest in (line.partition(" ") for line in lines)]
@@ -95,6 +95,6 @@ async def test_offset_files_are_read_and_written_as_in_java(java: list[tuple[str
     await offsets.load()
 
     assert offsets.of_topic("orders") == {QUEUES[3]: 1368}
-    # The newest lays it out differently, and reads either.
+    # The newest release writes another layout, and reads both.
     if "{{" in written:
         assert encode_java_json({QUEUES[3]: 1368}).decode() == written

@@ -1,4 +1,4 @@
-"""Our consumers with Apache's servers, beside a consumer of Apache's, and what Apache's tools see of them."""
+"""Our consumers on Apache's servers, in a group with an Apache consumer, and under Apache's tools."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,8 @@ from tests.compat.table import Part, Table
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
-# Two busy cores make a Java broker slow to warm up.
-PATIENT_SECONDS = 60.0
+# A Java broker warms up slowly on two busy cores.
+TIMEOUT_SECONDS = 60.0
 SETTINGS = {"enablePropertyFilter": "true", "traceTopicEnable": "true"}
 
 Apache = tuple[str, Options]
@@ -58,28 +59,33 @@ def apache(server: tuple[str, Process]) -> Apache:
     return server[0], Options(namesrv_addr=server[1].address)
 
 
-def another(options: Options) -> Options:
+def new_options(options: Options) -> Options:
+    """Return options for another client, with its own client id."""
     return Options(namesrv_addr=options.namesrv_addr)
 
 
 async def send(options: Options, *messages: Message) -> None:
-    async with Producer("shop", options=another(options), send_timeout_seconds=PATIENT_SECONDS) as producer:
-        async with asyncio.timeout(PATIENT_SECONDS):
-            await _until_served(producer)
+    async with Producer("shop", options=new_options(options), send_timeout_seconds=TIMEOUT_SECONDS) as producer:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await _wait_for_broker(producer)
         for message in messages:
             await producer.send(message, order_by=0)
 
 
-async def _until_served(producer: Producer) -> None:
-    """A broker that has begun to answer may not have been heard of by its NameServer."""
+async def _wait_for_broker(producer: Producer) -> None:
+    """A broker that answers requests may not be registered with its NameServer yet."""
     while await producer._session.routes.refresh("TBW102") is None:
         await asyncio.sleep(0.1)
 
 
-async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENT_SECONDS):
-        while not is_so():
+async def wait_until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while not condition():
             await asyncio.sleep(0.01)
+
+
+def has_length(items: list[bytes], count: int) -> bool:
+    return len(items) == count
 
 
 async def test_pushed_messages_are_consumed_and_failed_ones_redelivered(apache: Apache, table: Table) -> None:
@@ -91,19 +97,19 @@ async def test_pushed_messages_are_consumed_and_failed_ones_redelivered(apache: 
         calls.append((message.body, message.reconsume_times))
         return Consumed.later(delay_level=1) if calls == [(b"bad", 0)] else None
 
-    with table.row(Part.OUR_CLIENT, "consumes, has a message come again, goes on where it was", version):
+    with table.row(Part.OUR_CLIENT, "consumes, retries a message, continues at its offset", version):
         await send(options, Message("pushed", b"bad"), Message("pushed", b"good"))
         first = ConsumeFrom.FIRST_OFFSET
-        async with PushConsumer("pushers", handle, topics="pushed", consume_from=first, options=another(options)):
-            await until(lambda: len(calls) == 3)
+        async with PushConsumer("pushers", handle, topics="pushed", consume_from=first, options=new_options(options)):
+            await wait_until(lambda: len(calls) == 3)
         await send(options, Message("pushed", b"later"))
-        async with PushConsumer("pushers", handle, topics="pushed", consume_from=first, options=another(options)):
-            await until(lambda: len(calls) == 4)
+        async with PushConsumer("pushers", handle, topics="pushed", consume_from=first, options=new_options(options)):
+            await wait_until(lambda: len(calls) == 4)
 
     assert calls == [(b"bad", 0), (b"good", 0), (b"bad", 1), (b"later", 0)]
 
 
-async def test_tags_and_expressions_select(apache: Apache, table: Table) -> None:
+async def test_tags_and_expressions_filter_messages(apache: Apache, table: Table) -> None:
     version, options = apache
     with table.row(Part.OUR_CLIENT, "selects by tags and by SQL92", version):
         await send(
@@ -112,7 +118,7 @@ async def test_tags_and_expressions_select(apache: Apache, table: Table) -> None
             Message("chosen", b"b", tag="TagB", properties={"price": "50"}),
             Message("chosen", b"c", tag="TagC", properties={"price": "500"}),
         )
-        for group, wanted, expected in (
+        for group, expression, expected in (
             ("tagged", "TagA || TagC", [b"a", b"c"]),
             ("priced", Sql92("price > 10"), [b"b", b"c"]),
         ):
@@ -124,15 +130,15 @@ async def test_tags_and_expressions_select(apache: Apache, table: Table) -> None
             async with PushConsumer(
                 group,
                 handle,
-                topics={"chosen": wanted},
+                topics={"chosen": expression},
                 consume_from=ConsumeFrom.FIRST_OFFSET,
-                options=another(options),
+                options=new_options(options),
             ):
-                await until(lambda bodies=bodies: len(bodies) == 2)  # type: ignore[misc]
+                await wait_until(partial(has_length, bodies, 2))
             assert sorted(bodies) == expected
 
 
-async def test_order_is_kept_through_failures_and_members(apache: Apache, table: Table) -> None:
+async def test_order_is_kept_when_a_handler_fails_and_members_join(apache: Apache, table: Table) -> None:
     version, options = apache
     bodies: list[bytes] = []
     has_failed = False
@@ -152,14 +158,14 @@ async def test_order_is_kept_through_failures_and_members(apache: Apache, table:
             consume_from=ConsumeFrom.FIRST_OFFSET,
             is_orderly=True,
             suspend_current_queue_seconds=0.1,
-            options=another(options),
+            options=new_options(options),
         )
 
     with table.row(Part.OUR_CLIENT, "consumes in order, with locks on queues", version):
         await send(options, *(Message("ordered", b"%03d" % number) for number in range(20)))
         async with orderly() as first, orderly() as second:
-            await until(lambda: len(bodies) >= 20)
-            await until(lambda: first.assigned and second.assigned)
+            await wait_until(lambda: len(bodies) >= 20)
+            await wait_until(lambda: first.assigned and second.assigned)
     assert list(dict.fromkeys(bodies)) == [b"%03d" % number for number in range(20)]
 
 
@@ -178,47 +184,47 @@ async def test_each_broadcast_consumer_reads_all_messages(apache: Apache, table:
             consume_from=ConsumeFrom.FIRST_OFFSET,
             message_model=MessageModel.BROADCASTING,
             local_offset_store_dir=tmp_path,
-            options=another(options),
+            options=new_options(options),
         )
 
     with table.row(Part.OUR_CLIENT, "broadcasts", version):
         await send(options, Message("broadcast", b"to all"))
         async with broadcasting(), broadcasting():
-            await until(lambda: bodies == [b"to all"] * 2)
+            await wait_until(lambda: bodies == [b"to all"] * 2)
 
 
 async def test_pull_starts_at_any_offset(apache: Apache, table: Table) -> None:
     version, options = apache
     with table.row(Part.OUR_CLIENT, "pulls by assignment and by subscription, seeks, commits", version):
         await send(options, *(Message("pulled", b"%d" % number) for number in range(10)))
-        async with PullConsumer("pullers", options=another(options)) as pull:
+        async with PullConsumer("pullers", options=new_options(options)) as pull:
             queues: dict[MessageQueue, int] = {
                 queue: await pull.max_offset(queue) for queue in await pull.queues("pulled")
             }
             queue = max(queues, key=lambda queue: queues[queue])
             await pull.assign([queue])
             await pull.seek(queue, 4)
-            assert [message.body for message in await pull.poll(3, timeout_seconds=PATIENT_SECONDS)] == [
+            assert [message.body for message in await pull.poll(3, timeout_seconds=TIMEOUT_SECONDS)] == [
                 b"4",
                 b"5",
                 b"6",
             ]
             await pull.commit()
             assert await pull.committed(queue) == 7
-        async with PullConsumer("pullers", topics="pulled", options=another(options)) as pull:
-            async with asyncio.timeout(PATIENT_SECONDS):
+        async with PullConsumer("pullers", topics="pulled", options=new_options(options)) as pull:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 bodies = [(await anext(pull)).body for _ in range(3)]
             assert bodies == [b"7", b"8", b"9"]
 
 
 async def test_a_consumer_that_leaves_at_once_is_unregistered(apache: Apache, table: Table) -> None:
-    """A broker is slow to take in the first member of a group, whose topic for retries it has to make."""
+    """A broker registers the first member of a group slowly, because it creates the retry topic of the group."""
     version, options = apache
     with table.row(Part.OUR_CLIENT, "leaves a group it has just joined", version):
         await send(options, Message("visited", b"body"))
-        async with session_of(another(options)) as session:
+        async with session_of(new_options(options)) as session:
             for number in range(10):
-                async with PullConsumer(f"visitors{number}", options=another(options)) as pull:
+                async with PullConsumer(f"visitors{number}", options=new_options(options)) as pull:
                     await pull.queues("visited")
             for number in range(10):
                 assert await session.consumer_ids("visited", f"visitors{number}") == []
@@ -226,10 +232,10 @@ async def test_a_consumer_that_leaves_at_once_is_unregistered(apache: Apache, ta
 
 async def test_messages_are_popped_and_acknowledged(apache: Apache, table: Table) -> None:
     version, options = apache
-    with table.row(Part.OUR_CLIENT, "pops, acknowledges, renews, has messages come again", version) as row:
+    with table.row(Part.OUR_CLIENT, "pops, acks, changes the invisible time, gets messages again", version) as row:
         await send(options, Message("popped", b"lost"), Message("popped", b"done"))
         async with SimpleConsumer(
-            "poppers", topics="popped", consume_from=ConsumeFrom.FIRST_OFFSET, options=another(options)
+            "poppers", topics="popped", consume_from=ConsumeFrom.FIRST_OFFSET, options=new_options(options)
         ) as simple:
             if version.startswith("4."):
                 row.result = "not before 5.0: refused"
@@ -237,13 +243,13 @@ async def test_messages_are_popped_and_acknowledged(apache: Apache, table: Table
                     await simple.receive()
                 return
             taken: list[Received] = []
-            async with asyncio.timeout(PATIENT_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 while len(taken) < 2:
                     taken += await simple.receive(invisible_seconds=30, wait_seconds=5)
             lost, done = sorted(taken, key=lambda message: message.body, reverse=True)
             await simple.ack(done)
             await simple.change_invisible(lost, 10)
-            async with asyncio.timeout(2 * PATIENT_SECONDS):
+            async with asyncio.timeout(2 * TIMEOUT_SECONDS):
                 while not (again := await simple.receive(wait_seconds=10)):
                     pass
             assert [(message.body, message.reconsume_times) for message in again] == [(b"lost", 1)]
@@ -252,27 +258,27 @@ async def test_messages_are_popped_and_acknowledged(apache: Apache, table: Table
 
 async def test_messages_are_popped_in_order(apache: Apache, table: Table) -> None:
     version, options = apache
-    with table.row(Part.OUR_CLIENT, "pops in order, acknowledges several at once", version) as row:
+    with table.row(Part.OUR_CLIENT, "pops in order, acks several messages at once", version) as row:
         await send(options, *(Message("popped-in-order", b"%d" % number) for number in range(6)))
         async with SimpleConsumer(
             "orderlies",
             topics="popped-in-order",
             consume_from=ConsumeFrom.FIRST_OFFSET,
             is_ordered=True,
-            options=another(options),
+            options=new_options(options),
         ) as simple:
             if version.startswith("4."):
                 row.result = "not before 5.0: refused"
                 with pytest.raises(RequestCodeNotSupported):
                     await simple.receive()
                 return
-            one, two = await simple.receive(2, wait_seconds=PATIENT_SECONDS)
+            one, two = await simple.receive(2, wait_seconds=TIMEOUT_SECONDS)
             assert await simple.receive(wait_seconds=0) == []
             await simple.ack(one, two)
-            three, four = await simple.receive(2, wait_seconds=PATIENT_SECONDS)
+            three, four = await simple.receive(2, wait_seconds=TIMEOUT_SECONDS)
             await simple.ack(three)
             await simple.change_invisible(four, 1)
-            async with asyncio.timeout(PATIENT_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 while not (again := await simple.receive(wait_seconds=1)):
                     pass
             await simple.ack(*again)
@@ -280,11 +286,13 @@ async def test_messages_are_popped_in_order(apache: Apache, table: Table) -> Non
             assert bodies == [b"0", b"1", b"2", b"3", b"3", *(b"%d" % n for n in range(4, 3 + len(again)))]
             assert [message.reconsume_times for message in again[:1]] == [1]
             if len(again) < 3:
-                rest = await simple.receive(wait_seconds=PATIENT_SECONDS)
+                rest = await simple.receive(wait_seconds=TIMEOUT_SECONDS)
                 assert [message.body for message in again + rest] == [b"3", b"4", b"5"]
 
 
-async def test_a_group_may_have_members_of_both(apache: Apache, server: tuple[str, Process], table: Table) -> None:
+async def test_a_group_has_members_of_kerolox_and_java(
+    apache: Apache, server: tuple[str, Process], table: Table
+) -> None:
     version, options = apache
     bodies: list[bytes] = []
 
@@ -294,33 +302,38 @@ async def test_a_group_may_have_members_of_both(apache: Apache, server: tuple[st
     with table.row(Part.OUR_CLIENT, "shares a group with a Java consumer", version):
         await send(options, Message("shared", b"before"))
         async with PushConsumer(
-            "sharers", handle, topics="shared", consume_from=ConsumeFrom.FIRST_OFFSET, options=another(options)
+            "sharers", handle, topics="shared", consume_from=ConsumeFrom.FIRST_OFFSET, options=new_options(options)
         ) as push:
-            await until(lambda: bodies == [b"before"])
+            await wait_until(lambda: bodies == [b"before"])
             java = asyncio.create_task(
                 asyncio.to_thread(run_java, version, "Consume.java", server[1].address, "shared", "sharers", "20", "60")
             )
-            own = lambda: [queue for queue in push.assigned if queue.topic == "shared"]  # noqa: E731
-            await until(lambda: len(own()) == 2)
-            async with Producer("shop", options=another(options), send_timeout_seconds=PATIENT_SECONDS) as producer:
+
+            def assigned() -> list[MessageQueue]:
+                return [queue for queue in push.assigned if queue.topic == "shared"]
+
+            await wait_until(lambda: len(assigned()) == 2)
+            async with Producer("shop", options=new_options(options), send_timeout_seconds=TIMEOUT_SECONDS) as producer:
                 for number in range(40):
                     await producer.send(Message("shared", b"%02d" % number), order_by=number)
                 completed = await java
             theirs = [line.encode() for line in completed.stdout.splitlines()[:-1]]
-            # When the other has left, all is ours again.
-            await until(lambda: len(own()) == 4)
-            await until(lambda: set(bodies) | set(theirs) == {b"before", *(b"%02d" % number for number in range(40))})
+            # After the Java consumer has left, all queues are assigned to ours again.
+            await wait_until(lambda: len(assigned()) == 4)
+            await wait_until(
+                lambda: set(bodies) | set(theirs) == {b"before", *(b"%02d" % number for number in range(40))}
+            )
 
 
 async def test_traces_are_found_by_apaches_tools(apache: Apache, table: Table) -> None:
     version, options = apache
     started = int(time.time() * 1000)
-    with table.row(Part.OUR_CLIENT, "traces what it consumes", version):
+    with table.row(Part.OUR_CLIENT, "traces consumption", version):
         await send(options, Message("traced", b"body", keys=("key-1",)))
-        seen: list[Received] = []
+        received: list[Received] = []
 
         async def handle(messages: list[Received]) -> None:
-            seen.extend(messages)
+            received.extend(messages)
 
         async with PushConsumer(
             "tracers",
@@ -328,49 +341,49 @@ async def test_traces_are_found_by_apaches_tools(apache: Apache, table: Table) -
             topics="traced",
             consume_from=ConsumeFrom.FIRST_OFFSET,
             enable_trace=True,
-            options=another(options),
+            options=new_options(options),
         ):
-            await until(lambda: seen)
+            await wait_until(lambda: received)
         async with PullConsumer(
             "trace-readers",
             topics=trace_format.TRACE_TOPIC,
             consume_from=ConsumeFrom.FIRST_OFFSET,
-            options=another(options),
+            options=new_options(options),
         ) as pull:
-            async with asyncio.timeout(PATIENT_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 message = await anext(pull)
         before, after = trace_format.decode(message.body.decode())
         assert isinstance(before, trace_format.SubBefore)
         assert isinstance(after, trace_format.SubAfter)
-        assert before.message_id == after.message_id == seen[0].message_id
+        assert before.message_id == after.message_id == received[0].message_id
         assert before.timestamp >= started
-        assert message.keys == [seen[0].message_id, "key-1"]
+        assert message.keys == [received[0].message_id, "key-1"]
 
 
 async def test_apaches_tools_see_consumers_and_reset_their_offsets(
     apache: Apache, server: tuple[str, Process], table: Table
 ) -> None:
     version, options = apache
-    seen: list[Received] = []
+    received: list[Received] = []
 
     async def handle(messages: list[Received]) -> None:
-        seen.extend(messages)
+        received.extend(messages)
 
     async def tool(*arguments: str) -> str:
         completed = await asyncio.to_thread(mqadmin, version, *arguments, namesrv=server[1].address)
         return completed.stdout + completed.stderr
 
     with table.row(
-        Part.OUR_CLIENT, "is seen and moved by mqadmin: status, direct consumption, resets, traces", version
+        Part.OUR_CLIENT, "is inspected and reset by mqadmin: status, direct consumption, resets, traces", version
     ):
         async with (
-            Tracing(options=another(options)) as tracing,
+            Tracing(options=new_options(options)) as tracing,
             Producer(
-                "shop", options=another(options), send_timeout_seconds=PATIENT_SECONDS, hooks=[tracing]
+                "shop", options=new_options(options), send_timeout_seconds=TIMEOUT_SECONDS, hooks=[tracing]
             ) as producer,
         ):
             sent = await producer.send(Message("watched", b"body", keys=("key-1",)))
-        mine = another(options)
+        mine = new_options(options)
         async with PushConsumer(
             "watched-group",
             handle,
@@ -379,7 +392,7 @@ async def test_apaches_tools_see_consumers_and_reset_their_offsets(
             enable_trace=True,
             options=mine,
         ) as push:
-            await until(lambda: seen)
+            await wait_until(lambda: received)
             assert mine.client_id in await tool("consumerConnection", "-g", "watched-group")
             status = await tool("consumerStatus", "-g", "watched-group", "-i", mine.client_id)
             assert "#Consumer Offset#" in status
@@ -389,13 +402,13 @@ async def test_apaches_tools_see_consumers_and_reset_their_offsets(
                 "queryMsgById", "-i", sent.offset_id, "-g", "watched-group", "-d", mine.client_id, *topic
             )
             assert "CR_SUCCESS" in direct
-            assert len(seen) == 2
-            # Before 5.x a group is only moved once it has been everywhere, which the end of a long poll makes it.
-            await until(lambda: len(push.status("watched")) == 4)
-            await push._persist(is_last=True)
+            assert len(received) == 2
+            # Before 5.x, a group is reset only if it has offsets for all queues, which it has after long polls end.
+            await wait_until(lambda: len(push.status("watched")) == 4)
+            await push._persist(wait_for_response=True)
             await tool("resetOffsetByTime", "-g", "watched-group", "-t", "watched", "-s", "1000")
-            await until(lambda: len(seen) == 3)
-        async with asyncio.timeout(PATIENT_SECONDS):
+            await wait_until(lambda: len(received) == 3)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while "#" not in (found := await tool("queryMsgTraceById", "-i", sent.message_id)) or "Sub" not in found:
                 await asyncio.sleep(0.5)
         assert "watched-group" in found

@@ -1,4 +1,4 @@
-"""Apache's mqadmin and a Java consumer, on our broker: statistics for tools, and control of consumers."""
+"""Apache's mqadmin reads the statistics of our broker, and resets the offsets of a Java consumer."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _SECONDS = 60.0
 
 
 async def with_consumer(directory: Path, version: str, script: Callable[[Broker, Callable[..., str]], None]) -> None:
-    """Runs a script beside a Java consumer that has consumed twenty messages."""
+    """Run `script` while a Java consumer is running that has consumed twenty messages."""
     async with Cluster(directory) as cluster:
         namesrv, broker = cluster.namesrv_addr, cluster.brokers[0]
 

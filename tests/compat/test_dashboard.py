@@ -1,4 +1,4 @@
-"""The dashboard with Apache's servers: every page opened, and the main thing done on each."""
+"""The dashboard with Apache's servers: opens every page, and runs its main action."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.dashboard.browsing import Visitor, visiting
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
-PATIENT_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 DEADLINE_SECONDS = 60.0
 
 
@@ -38,23 +38,23 @@ def apache(request: pytest.FixtureRequest) -> Iterator[tuple[str, Process]]:
 
 
 @asynccontextmanager
-async def looking(server: Process, tmp_path: Path) -> AsyncIterator[tuple[Visitor, AdminClient]]:
-    options = DashboardOptions(namesrv_addr=server.address, timeout_seconds=PATIENT_SECONDS, sample_seconds=0.5)
+async def open_dashboard(server: Process, tmp_path: Path) -> AsyncIterator[tuple[Visitor, AdminClient]]:
+    options = DashboardOptions(namesrv_addr=server.address, timeout_seconds=TIMEOUT_SECONDS, sample_seconds=0.5)
     async with (
-        AdminClient(namesrv_addr=server.address, timeout_seconds=PATIENT_SECONDS) as admin,
+        AdminClient(namesrv_addr=server.address, timeout_seconds=TIMEOUT_SECONDS) as admin,
         visiting(options, tmp_path) as visitor,
     ):
         yield visitor, admin
 
 
-async def eventually(look: Callable[[], Awaitable[str]], *wanted: str) -> str:
-    """Returns what is seen when all of it is there; Apache's servers tell each other of news after a while."""
+async def eventually(load: Callable[[], Awaitable[str]], *expected: str) -> str:
+    """Load a page until it contains all texts, and return it: Apache's servers exchange changes with a delay."""
     async with asyncio.timeout(DEADLINE_SECONDS):
-        seen = await look()
-        while not all(part in seen for part in wanted):
+        page = await load()
+        while not all(text in page for text in expected):
             await asyncio.sleep(0.2)
-            seen = await look()
-    return seen
+            page = await load()
+    return page
 
 
 async def text_of(visitor: Visitor, path: str, **query: str) -> str:
@@ -65,12 +65,12 @@ async def test_the_dashboard_works_with_apaches_servers(
     apache: tuple[str, Process], tmp_path: Path, table: Table
 ) -> None:
     version, server = apache
-    with table.row(Part.OUR_CLIENT, "shows a cluster in the dashboard, and does there what it offers", version):
-        async with looking(server, tmp_path) as (visitor, admin):
-            await _everything(visitor, admin, server)
+    with table.row(Part.OUR_CLIENT, "shows a cluster in the dashboard, and runs its actions", version):
+        async with open_dashboard(server, tmp_path) as (visitor, admin):
+            await _run_all_actions(visitor, admin, server)
 
 
-async def _everything(visitor: Visitor, admin: AdminClient, server: Process) -> None:
+async def _run_all_actions(visitor: Visitor, admin: AdminClient, server: Process) -> None:
     await eventually(lambda: text_of(visitor, "/"), "1 of 1", "<td>V")
     broker = re.search(r'href="(/broker\?[^"]+)"', await visitor.get("/"))
     assert broker is not None
@@ -83,7 +83,7 @@ async def _everything(visitor: Visitor, admin: AdminClient, server: Process) -> 
     await visitor.get("/topic", name="orders")
     await visitor.post("/topic/send", name="orders", body='{"order": 7}', keys="k7", tag="new")
     await eventually(lambda: text_of(visitor, "/messages", topic="orders", key="k7"), "{&#34;order&#34;: 7}")
-    await _messages(visitor)
+    await _check_messages(visitor)
 
     await admin.groups.create("shop")
     for queue in (await admin.topics.route("orders")).read_queues:
@@ -93,14 +93,14 @@ async def _everything(visitor: Visitor, admin: AdminClient, server: Process) -> 
     await eventually(lambda: visitor.see("/group", name="shop"), "Lag 0 messages")
     assert "shop 0" in await visitor.see("/groups")
 
-    await _dead_letters(visitor, server)
+    await _check_dead_letters(visitor, server)
     await eventually(lambda: text_of(visitor, "/charts/data.json"), '"shop":0')
     await visitor.get("/topic", name="orders")
     await visitor.post("/topic/delete", name="orders", sure="yes")
     assert "orders" not in await admin.topics.names()
 
 
-async def _messages(visitor: Visitor) -> None:
+async def _check_messages(visitor: Visitor) -> None:
     page = await eventually(lambda: text_of(visitor, "/messages", topic="orders"), "k7")
     link = re.search(r'href="(/message\?[^"]+)"', page)
     assert link is not None
@@ -111,7 +111,7 @@ async def _messages(visitor: Visitor) -> None:
     await eventually(lambda: text_of(visitor, "/topic", name="orders"), "<dd>2</dd>")
 
 
-async def _dead_letters(visitor: Visitor, server: Process) -> None:
+async def _check_dead_letters(visitor: Visitor, server: Process) -> None:
     await visitor.get("/topics")
     await visitor.post("/topics/create", name="payments", queues="1")
     await eventually(lambda: text_of(visitor, "/topic", name="payments"), "read and write")

@@ -1,4 +1,4 @@
-"""Nothing that `make test` leaves out is left out by `make compat`, too."""
+"""Every test that `make test` skips is run by `make compat`."""
 
 from pathlib import Path
 
@@ -15,5 +15,5 @@ def test_every_file_with_slow_tests_is_run() -> None:
     assert ROOT / "examples" / "test_demo.py" in slow
 
 
-def test_a_file_that_only_speaks_of_slow_tests_is_not() -> None:
+def test_a_file_that_only_mentions_slow_tests_is_not_run() -> None:
     assert Path(__file__) not in files_marked()

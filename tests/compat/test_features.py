@@ -1,4 +1,4 @@
-"""What clients of four kinds can do with Apache's servers they can do with ours: every cell of the table is run."""
+"""Features of four clients work with our servers; every cell of the table is run."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _CLIENTS: dict[str, Callable[..., list[str]]] = {
     "C++ 0.4.4": lambda home, *arguments: cpp_command("cpp_features.py", *arguments),
     "ali-ons 3.12": lambda home, *arguments: ali_ons_command("ali_ons_features.js", *arguments),
 }
-# A few of them, parted by semicolons, for whoever works on one.
-_CHOSEN = tuple(filter(None, os.environ.get("KEROLOX_COMPAT_FEATURES", "").split(";"))) or FEATURES
+# A developer can select features, separated by semicolons.
+_SELECTED = tuple(filter(None, os.environ.get("KEROLOX_COMPAT_FEATURES", "").split(";"))) or FEATURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    with open_pair(VERSIONS[-1]) as it:
-        yield it
+    with open_pair(VERSIONS[-1]) as pair:
+        yield pair
 
 
 @pytest.fixture(scope="module", params=_CLIENTS)
@@ -63,12 +63,12 @@ def client(request: pytest.FixtureRequest) -> str:
 def outcomes(pair: Pair, client: str) -> dict[str, Outcome]:
     """Results of all features of a client, from one run of it."""
     prefix = _prefix(client)
-    asyncio.run(pair.make_topics(prefix, _CHOSEN))
+    asyncio.run(pair.make_topics(prefix, _SELECTED))
     asyncio.run(pair.limit_retries(f"{topic_of(prefix, 'retry to DLQ')}_group", 2))
     with temporary_home() as home:
-        command = _CLIENTS[client](home, pair.namesrv, prefix, *_CHOSEN)
+        command = _CLIENTS[client](home, pair.namesrv, prefix, *_SELECTED)
         with running(command, home) as process:
-            printed = _accompany(process, pair)
+            printed = _run_to_end(process, pair)
     print(printed)
     lines = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 2]
     return {feature: Outcome(state, detail) for feature, state, detail in lines}
@@ -78,27 +78,27 @@ def _prefix(client: str) -> str:
     return client.replace(" ", "_").replace(".", "_").replace("+", "p")
 
 
-def _accompany(process: Process, pair: Pair) -> str:
-    """Serves the requests of a client program, and returns its output at the end."""
+def _run_to_end(process: Process, pair: Pair) -> str:
+    """Reset offsets when the client program asks for it; return its output when it ends."""
     done = 0
     deadline = time.monotonic() + _RUN_SECONDS
     while process.is_running and time.monotonic() < deadline:
-        asked = [line.split("\t")[2] for line in process.output().splitlines() if line.startswith("please\treset\t")]
-        for topic_and_group in asked[done:]:
+        requests = [line.split("\t")[2] for line in process.output().splitlines() if line.startswith("please\treset\t")]
+        for topic_and_group in requests[done:]:
             topic, group = topic_and_group.split(" ")
-            # If this fails, the client times out and its cell shows it; the other features continue.
+            # If this fails, the feature times out and its cell shows it; the other features continue.
             with contextlib.suppress(KeroloxError):
                 asyncio.run(pair.reset(topic, group))
-        done = len(asked)
+        done = len(requests)
         time.sleep(_PAUSE_SECONDS)
     return process.output()
 
 
-@pytest.mark.parametrize("feature", _CHOSEN)
+@pytest.mark.parametrize("feature", _SELECTED)
 def test_a_feature_works(pair: Pair, client: str, outcomes: dict[str, Outcome], table: Table, feature: str) -> None:
     with table.cell(feature, client) as cell:
-        outcome = outcomes.get(feature) or Outcome("failed", "the client ended before it")
+        outcome = outcomes.get(feature) or Outcome("failed", "the client ended before this feature")
         cell.result = "not in this client" if outcome.state == "absent" else outcome.detail
         assert outcome.state in ("ok", "absent"), outcome.detail
         if feature == "send keyed":
-            assert asyncio.run(pair.finds(topic_of(_prefix(client), feature), "first3")) == 1
+            assert asyncio.run(pair.count_by_key(topic_of(_prefix(client), feature), "first3")) == 1

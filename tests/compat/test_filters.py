@@ -1,4 +1,4 @@
-"""Java consumers that choose by SQL92, on a broker of ours."""
+"""Java consumers with SQL92 expressions on our broker."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ async def select(cluster: Cluster, version: str, topic: str, expression: str, se
     return await asyncio.to_thread(run_java, version, "Select.java", *arguments)
 
 
-async def test_a_java_consumer_gets_what_its_expression_chooses(tmp_path: Path, version: str) -> None:
+async def test_a_java_consumer_gets_the_messages_that_match_its_expression(tmp_path: Path, version: str) -> None:
     async with Cluster(tmp_path, settings={"enablePropertyFilter": "true"}) as cluster:
         expression = "a BETWEEN 10 AND 89 AND third = 'it''s' AND TAGS IN ('Tag0')"
         expected = sorted(str(number) for number in range(100) if 10 <= number <= 89 and number % 6 == 0)
@@ -27,7 +27,7 @@ async def test_a_java_consumer_gets_what_its_expression_chooses(tmp_path: Path, 
     assert completed.stdout.splitlines() == [*expected, f"consumed {len(expected)}"], completed
 
 
-async def test_a_java_consumer_gets_the_reason_why_its_expression_is_refused(tmp_path: Path, version: str) -> None:
+async def test_a_java_consumer_gets_the_reason_for_a_refused_expression(tmp_path: Path, version: str) -> None:
     async with Cluster(tmp_path, settings={"enablePropertyFilter": "true"}) as cluster:
         completed = await select(cluster, version, "Refused", "a > > 5", 2, 1)
 

@@ -1,4 +1,4 @@
-"""Under load from Apache's client a broker of ours is killed again and again: nothing acknowledged is lost."""
+"""Our broker is killed repeatedly under load from Apache's client: no acknowledged message is lost."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _TOPIC = "killed"
 _BROKER = "broker-mortal"
 _ACKNOWLEDGED = re.compile(r"^acknowledged (\d+) (\d+) (\d+)$", re.MULTILINE)
 _CATCH_UP_SECONDS = 60.0
-# `make test` tries one version.
+# `make test` runs one version.
 _VERSIONS = [pytest.param(version, marks=() if version == VERSIONS[-1] else pytest.mark.slow) for version in VERSIONS]
 
 
 @pytest.mark.parametrize("version", _VERSIONS)
-def test_a_killed_broker_loses_nothing_it_acknowledged(table: Table, tmp_path: Path, version: str) -> None:
+def test_a_killed_broker_loses_no_acknowledged_message(table: Table, tmp_path: Path, version: str) -> None:
     port = broker_port()
     stop = tmp_path / "stop"
-    what = f"a broker of ours killed {KILLS} times under load: nothing lost, queues in order, consumer goes on"
+    what = f"a broker of ours killed {KILLS} times under load: nothing lost, queues in order, consumer continues"
     with (
         table.row(Part.CLIENTS, what, version) as row,
         kerolox_name_server() as namesrv,
@@ -50,11 +50,11 @@ def test_a_killed_broker_loses_nothing_it_acknowledged(table: Table, tmp_path: P
         with running(command, home) as client:
             kill_repeatedly(start, lambda: client.output().count("acknowledged"))
             with start() as broker:
-                began = time.monotonic()
+                started = time.monotonic()
                 stop.touch()
                 client.wait_for("consumed", _CATCH_UP_SECONDS)
-                caught_up = time.monotonic() - began
-                acknowledged = [Acknowledged(*map(int, it)) for it in _ACKNOWLEDGED.findall(client.output())]
+                caught_up = time.monotonic() - started
+                acknowledged = [Acknowledged(*map(int, groups)) for groups in _ACKNOWLEDGED.findall(client.output())]
                 twice = asyncio.run(check(broker.address, _TOPIC, acknowledged))
         row.result = (
             f"{len(acknowledged)} acknowledged, none lost, {twice} stored twice by retries, "

@@ -1,4 +1,4 @@
-"""Metric names equal those of a running broker of 5.5.0."""
+"""Metrics of a running 5.5.0 broker equal our recording of them."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_metrics_of_java_equal_the_recording() -> None:
     kept = metrics.load(VERSION)
     shared = {metric.name for metric in METRICS} & kept.keys()
 
-    told = recorded()
+    current = recorded()
 
     assert shared
-    assert {name: told.get(name) for name in shared} == {name: kept[name] for name in shared}
+    assert {name: current.get(name) for name in shared} == {name: kept[name] for name in shared}

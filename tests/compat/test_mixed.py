@@ -1,4 +1,4 @@
-"""A broker of Apache's and one of ours share a cluster, under a NameServer of either kind."""
+"""A broker of Apache's and one of ours in one cluster, with a NameServer of either kind."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NAME_SERVERS = {"ours": lambda version: kerolox_name_server(), "Apache's": serv
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", _NAME_SERVERS)
-def test_producers_spread_over_both_and_consumers_drain_both(table: Table, version: str, kind: str) -> None:
-    what = f"a broker of Apache's beside ours under a NameServer that is {kind}"
+def test_clients_use_both_brokers_of_a_mixed_cluster(table: Table, version: str, kind: str) -> None:
+    what = f"a broker of Apache's and one of ours in one cluster, NameServer: {kind}"
     with (
         table.row(Part.BROKERS, what, version) as row,
         _NAME_SERVERS[kind](version) as namesrv,
@@ -38,9 +38,9 @@ def test_producers_spread_over_both_and_consumers_drain_both(table: Table, versi
 
         assert "ended" in sent.stdout, sent
         lines = [line.split("\t") for line in sent.stdout.splitlines() if "\t" in line]
-        taken = {kind: Counter(broker for what, broker, _ in lines if what == kind) for kind in ("sent", "consumed")}
+        counts = {kind: Counter(broker for what, broker, _ in lines if what == kind) for kind in ("sent", "consumed")}
         bodies = {kind: sorted(body for what, _, body in lines if what == kind) for kind in ("sent", "consumed")}
         assert bodies["consumed"] == bodies["sent"]
         assert len(bodies["sent"]) == _COUNT
-        assert taken["consumed"] == taken["sent"] == {"broker-apache": _COUNT // 2, "broker-kerolox": _COUNT // 2}
+        assert counts["consumed"] == counts["sent"] == {"broker-apache": _COUNT // 2, "broker-kerolox": _COUNT // 2}
         row.result = f"{_COUNT // 2} messages to each, all consumed"

@@ -1,4 +1,4 @@
-"""Our clients in a notebook kernel, whose event loop is always running."""
+"""Our clients in a notebook kernel, where an event loop is always running."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_clients_work_in_a_notebook_with_and_without_await(kerolox_cluster: Runn
         'producer.send(Message("orders", b"blocking")).status.value',
         f'pull = sync.PullConsumer("readers", topics="orders", consume_from=first, {where}); pull.start()',
         "messages = iter(pull); print(next(messages).body)",
-        # With await, on the loop of the kernel.
+        # The client with await, on the event loop of the kernel.
         f'other = Producer("others", {where}); await other.start()',
         'print((await other.send(Message("orders", b"awaited"))).status.value)',
         "print(next(messages).body)",

@@ -12,19 +12,22 @@ import pytest
 from tests.apache import SERVER_VERSIONS
 from tests.apache.admin import admin
 from tests.compat import our_mqadmin
-from tests.compat.broker_commands import ENDLESS, EXPORT, attended, deserted
+from tests.compat.admin_target import TOPIC, VERSION
+from tests.compat.broker_commands import ENDLESS, EXPORT, steps_with_clients, steps_without_clients
 from tests.compat.commands import Step, short_steps
-from tests.compat.likeness import Likeness, likeness
-from tests.compat.our_mqadmin import EXPLAINED, ONLY_OURS, OTHER_CODES, both_fail, is_trace
-from tests.compat.sides import TOPIC, VERSION
-from tests.compat.stage import Stage, normalised
+from tests.compat.deployment import Deployment, normalised
+from tests.compat.our_mqadmin import DIFFERENCES, ONLY_JAVA_FAILS, OTHER_REASONS, both_fail, has_stack_trace
+from tests.compat.similarity import Similarity, similarity
 from tests.compat.table import Part, Table
-from tests.compat.twins import WHOSE, Comparison, Reasons, Twins, keep, open_twins
+from tests.compat.tool_comparison import BROKER_KINDS, ClusterPair, Comparison, Reasons, keep, open_cluster_pair
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(900)]
 
 _SETTLED_SECONDS = 5.0
-REASONS = {whose: Reasons(EXPLAINED, OTHER_CODES, ONLY_OURS.get(kind, {})) for kind, whose in WHOSE.items()}
+REASONS = {
+    brokers: Reasons(DIFFERENCES, OTHER_REASONS, ONLY_JAVA_FAILS.get(kind, {}))
+    for kind, brokers in BROKER_KINDS.items()
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +35,17 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("export")
 
 
-@pytest.fixture(scope="module", params=WHOSE)
-def twins(request: pytest.FixtureRequest, directory: Path) -> Iterator[Twins]:
-    with open_twins(request.param, {EXPORT: str(directory)}) as it:
-        yield it
+@pytest.fixture(scope="module", params=BROKER_KINDS)
+def clusters(request: pytest.FixtureRequest, directory: Path) -> Iterator[ClusterPair]:
+    with open_cluster_pair(request.param, {EXPORT: str(directory)}) as pair:
+        yield pair
 
 
 @pytest.fixture(scope="module")
-def deserted_twins(twins: Twins) -> Twins:
-    twins.java.leave()
-    twins.ours.leave()
-    return twins
+def clusters_without_clients(clusters: ClusterPair) -> ClusterPair:
+    clusters.java.stop_client()
+    clusters.ours.stop_client()
+    return clusters
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +54,9 @@ def comparison(directory: Path, table: Table) -> Iterator[Comparison]:
         yield Comparison(Part.OUR_MQADMIN, VERSION, tool, directory, table)
 
 
-def test_a_handful_of_commands_print_the_same(stage: Stage, table: Table) -> None:
-    """Of Apache's brokers under Apache's NameServer; `clusterList` of 4.9.8 fails at those of 5.x."""
-    server = stage.references[VERSION]
+def test_basic_commands_print_the_same(deployment: Deployment, table: Table) -> None:
+    """On Apache's brokers with Apache's NameServer; `clusterList` of 4.9.8 fails with those of 5.x."""
+    server = deployment.references[VERSION]
     differences: list[str] = []
     for step in short_steps("handful_ours"):
         if step.arguments[0] == "clusterList":
@@ -61,35 +64,41 @@ def test_a_handful_of_commands_print_the_same(stage: Stage, table: Table) -> Non
         with table.row(Part.OUR_MQADMIN, step.title, f"Apache {SERVER_VERSIONS[VERSION]}") as row:
             deadline = time.monotonic() + _SETTLED_SECONDS
             while True:
-                completed = stage.admins[VERSION].run(*step.arguments, namesrv=server.address)
+                completed = deployment.admins[VERSION].run(*step.arguments, namesrv=server.address)
                 printed = our_mqadmin.run(*step.arguments, namesrv=server.address)
-                java, ours = (normalised(it, server) for it in (completed.stdout + completed.stderr, printed.text))
-                found = likeness(java, ours)
-                has_failed = is_trace(java) and printed.is_failure
-                if has_failed or found is not Likeness.DIFFERENT or not step.reads or time.monotonic() >= deadline:
+                java, ours = (
+                    normalised(output, server) for output in (completed.stdout + completed.stderr, printed.text)
+                )
+                found = similarity(java, ours)
+                has_failed = has_stack_trace(java) and printed.is_failure
+                if has_failed or found is not Similarity.DIFFERENT or not step.reads or time.monotonic() >= deadline:
                     break
                 time.sleep(0.2)
-            whose = f"Apache {SERVER_VERSIONS[VERSION]} with its NameServer"
-            keep(VERSION, whose, step, completed.stdout + completed.stderr, printed.text)
+            brokers = f"Apache {SERVER_VERSIONS[VERSION]} with its NameServer"
+            keep(VERSION, brokers, step, completed.stdout + completed.stderr, printed.text)
             row.result = both_fail(step.arguments, java, printed, {}) if has_failed else str(found.value)
-        if found is Likeness.DIFFERENT and not has_failed:
+        if found is Similarity.DIFFERENT and not has_failed:
             differences += difflib.unified_diff(java.splitlines(), ours.splitlines(), step.title, "ours", lineterm="")
     assert not differences, "\n".join(differences)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", attended(TOPIC), ids=lambda step: step.title)
-def test_with_clients_both_tools_print_the_same(twins: Twins, comparison: Comparison, step: Step) -> None:
-    comparison.compare(twins, step, REASONS[twins.whose])
+@pytest.mark.parametrize("step", steps_with_clients(TOPIC), ids=lambda step: step.title)
+def test_both_tools_print_the_same_while_clients_are_connected(
+    clusters: ClusterPair, comparison: Comparison, step: Step
+) -> None:
+    comparison.compare(clusters, step, REASONS[clusters.brokers])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ENDLESS, ids=lambda step: step.title)
-def test_commands_that_never_end_print_the_same(twins: Twins, comparison: Comparison, step: Step) -> None:
-    comparison.compare_endless(twins, step, ENDLESS[step], REASONS[twins.whose])
+def test_commands_that_never_end_print_the_same(clusters: ClusterPair, comparison: Comparison, step: Step) -> None:
+    comparison.compare_endless(clusters, step, ENDLESS[step], REASONS[clusters.brokers])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", deserted(TOPIC), ids=lambda step: step.title)
-def test_without_clients_both_tools_print_the_same(deserted_twins: Twins, comparison: Comparison, step: Step) -> None:
-    comparison.compare(deserted_twins, step, REASONS[deserted_twins.whose])
+@pytest.mark.parametrize("step", steps_without_clients(TOPIC), ids=lambda step: step.title)
+def test_both_tools_print_the_same_after_clients_have_disconnected(
+    clusters_without_clients: ClusterPair, comparison: Comparison, step: Step
+) -> None:
+    comparison.compare(clusters_without_clients, step, REASONS[clusters_without_clients.brokers])

@@ -1,4 +1,4 @@
-"""Java's push consumer pops from our broker, and Java writes what popping keeps as we do."""
+"""Java's push consumer pops from our broker; Java encodes the records of POP as in our recordings."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ VERSION = "5.5.0"
 COUNT = 40
 
 
-def test_java_writes_what_was_recorded() -> None:
+def test_java_encodes_pop_records_as_recorded() -> None:
     require_java()
     assert golden.parse(run_java(VERSION, "PopBodies.java").stdout) == golden.load()
 
 
-async def test_java_s_push_consumer_pops_acks_and_gets_again_what_failed(tmp_path: Path) -> None:
+async def test_javas_push_consumer_pops_acks_and_gets_failed_messages_again(tmp_path: Path) -> None:
     require_java()
     async with Cluster(tmp_path) as cluster:
         broker = cluster.brokers[0]
         sent = await asyncio.to_thread(run_java, VERSION, "Produce.java", cluster.namesrv_addr, "orders", str(COUNT))
         assert sent.code == 0, sent.stderr
         set_mode = ("setConsumeMode", "-b", broker.address, "-t", "orders", "-g", "readers", "-m", "POP", "-q", "0")
-        told = await asyncio.to_thread(mqadmin, VERSION, *set_mode, namesrv=cluster.namesrv_addr)
-        assert "success" in told.stdout, told
+        mode_set = await asyncio.to_thread(mqadmin, VERSION, *set_mode, namesrv=cluster.namesrv_addr)
+        assert "success" in mode_set.stdout, mode_set
 
         arguments = (cluster.namesrv_addr, "orders", "readers", str(COUNT), "90", "7")
         consumed = await asyncio.to_thread(run_java, VERSION, "PopConsume.java", *arguments)

@@ -1,4 +1,4 @@
-"""Our producer with Apache's servers; what it sends is consumed by Apache's client of the same version."""
+"""Our producer on Apache's servers; Apache's client of the same version consumes its messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.compat.waiting import until_listed
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
 # Java brokers warm up slowly on two busy cores.
-PATIENT_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 SETTINGS = {"recallMessageEnable": "true", "transactionCheckInterval": "3000", "timerWheelEnable": "true"}
 
 
@@ -41,13 +41,13 @@ def apache(request: pytest.FixtureRequest) -> Iterator[tuple[str, Process]]:
 
 @asynccontextmanager
 async def producing(server: Process, **keywords: object) -> AsyncIterator[Producer]:
-    given = {"namesrv_addr": server.address, "send_timeout_seconds": PATIENT_SECONDS, **keywords}
+    given = {"namesrv_addr": server.address, "send_timeout_seconds": TIMEOUT_SECONDS, **keywords}
     async with Producer("shop", **given) as producer:  # type: ignore[arg-type]
         yield producer
 
 
 async def consumed(version: str, server: Process, topic: str, count: int) -> list[str]:
-    """Returns the bodies that Apache's client consumes from a topic, sorted."""
+    """Return the bodies that Apache's client consumes from a topic, sorted."""
     group = f"{topic}-readers"
     completed = await asyncio.to_thread(
         run_java, version, "Consume.java", server.address, topic, group, str(count), "60"
@@ -63,7 +63,7 @@ async def pulled(producer: Producer, topic: str) -> Sequence[Received]:
         address = session.routes.address(queue.broker_name)
         assert address is not None
         try:
-            reply = await session.call(address, pulling(topic, queue.queue_id, 0), timeout_seconds=PATIENT_SECONDS)
+            reply = await session.call(address, pulling(topic, queue.queue_id, 0), timeout_seconds=TIMEOUT_SECONDS)
         except KeroloxError:
             continue  # an empty queue
         found += [received(record, queue) for record in decode_all(reply.body)]
@@ -105,7 +105,7 @@ async def test_messages_of_every_kind_are_consumed(apache: tuple[str, Process], 
     )
 
 
-async def test_hundreds_of_sends_at_once_arrive(apache: tuple[str, Process], table: Table) -> None:
+async def test_thousands_of_concurrent_sends_arrive(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "sends 2,000 messages from 2,000 tasks", version):
         async with producing(server) as producer:
@@ -115,12 +115,12 @@ async def test_hundreds_of_sends_at_once_arrive(apache: tuple[str, Process], tab
         assert len(await consumed(version, server, "crowd", 2001)) == 2001
 
 
-async def test_timed_messages_are_delivered_or_taken_back(apache: tuple[str, Process], table: Table) -> None:
+async def test_timer_messages_are_delivered_or_recalled(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
-    with table.row(Part.OUR_CLIENT, "sends timed messages, and takes one back", version) as row:
+    with table.row(Part.OUR_CLIENT, "sends timer messages, and recalls one", version) as row:
         async with producing(server) as producer:
             if version.startswith("4."):
-                row.result = "not before 5.0: delivered at once, none can be taken back"
+                row.result = "not before 5.0: delivered at once, recall is refused"
                 await _expect_no_timer(version, server, producer)
                 return
             await producer.send(Message("timed", b"at once"))
@@ -133,7 +133,7 @@ async def test_timed_messages_are_delivered_or_taken_back(apache: tuple[str, Pro
 
 
 async def _expect_no_timer(version: str, server: Process, producer: Producer) -> None:
-    """A broker without timers delivers the message at once; its response does not show it."""
+    """A broker without timers delivers the message at once; its response does not tell."""
     result = await producer.send(Message("timed", b"in an hour", delay_seconds=3600))
     assert result.recall_handle is None
     handle = encode_handle(RecallHandle("timed", "broker-a", "1", result.message_id))
@@ -142,7 +142,7 @@ async def _expect_no_timer(version: str, server: Process, producer: Producer) ->
     assert await consumed(version, server, "timed", 1) == ["in an hour"]
 
 
-async def test_what_is_committed_is_consumed_and_nothing_else(apache: tuple[str, Process], table: Table) -> None:
+async def test_only_committed_messages_are_consumed(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     asked: list[bytes] = []
 
@@ -150,8 +150,8 @@ async def test_what_is_committed_is_consumed_and_nothing_else(apache: tuple[str,
         asked.append(message.body)
         return Decision.COMMIT
 
-    with table.row(Part.OUR_CLIENT, "commits, rolls back, and is asked about transactions", version):
-        given = {"namesrv_addr": server.address, "send_timeout_seconds": PATIENT_SECONDS}
+    with table.row(Part.OUR_CLIENT, "commits, rolls back, and answers transaction checks", version):
+        given = {"namesrv_addr": server.address, "send_timeout_seconds": TIMEOUT_SECONDS}
         async with TransactionProducer("payers", check, **given) as producer:  # type: ignore[arg-type]
             for body, decision in (
                 (b"kept", Decision.COMMIT),
@@ -164,21 +164,21 @@ async def test_what_is_committed_is_consumed_and_nothing_else(apache: tuple[str,
     assert asked == [b"asked and kept"]
 
 
-async def test_a_request_is_replied_to(apache: tuple[str, Process], table: Table) -> None:
+async def test_a_request_gets_its_reply(apache: tuple[str, Process], table: Table) -> None:
     version, server = apache
     with table.row(Part.OUR_CLIENT, "sends a request, and a reply to it", version):
         async with producing(server) as asking, producing(server, instance_name="answering") as answering:
             waiting = asyncio.create_task(asking.request(Message("questions", b"2 + 2"), timeout_seconds=60))
             async with asyncio.timeout(60):
-                while not (requests := await _or_none(answering, "questions")):
+                while not (requests := await _pulled_if_any(answering, "questions")):
                     await asyncio.sleep(0.1)
             await answering.reply(requests[0], b"4")
 
             assert (await waiting).body == b"4"
 
 
-async def _or_none(producer: Producer, topic: str) -> Sequence[Received]:
+async def _pulled_if_any(producer: Producer, topic: str) -> Sequence[Received]:
     try:
         return await pulled(producer, topic)
     except KeroloxError:
-        return ()  # the topic has not been made yet
+        return ()  # the topic does not exist yet

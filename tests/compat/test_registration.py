@@ -1,4 +1,4 @@
-"""Our broker and Apache's NameServers."""
+"""Our broker registers with Apache's NameServers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 async def queues(client: Client, namesrv: str, topic: str) -> QueueData | None:
-    """Returns the route of a topic at a NameServer, or None if it is unknown."""
+    """Return the route of a topic at a NameServer, or None if it is unknown."""
     try:
         reply = await client.call(namesrv, GetRouteInfoByTopic(topic=topic))
     except TopicNotFound:
@@ -34,9 +34,9 @@ async def queues(client: Client, namesrv: str, topic: str) -> QueueData | None:
     return TopicRouteData.decode(reply.body).queue_datas[0]
 
 
-async def eventually(holds: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
     async with asyncio.timeout(seconds):
-        while not await holds():
+        while not await condition():
             await asyncio.sleep(0.05)
 
 
@@ -45,7 +45,7 @@ async def change(broker: BrokerFixture, text: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_name_server_of_java_knows_our_broker_as_it_knows_its_own(version: str, tmp_path: Path) -> None:
+async def test_javas_name_server_has_the_routes_of_our_broker(version: str, tmp_path: Path) -> None:
     require_java()
     with name_server(version) as java:
         namesrv = java.address
@@ -76,8 +76,8 @@ async def test_a_name_server_of_java_knows_our_broker_as_it_knows_its_own(versio
 
                 # The DataVersion is queried and is up to date.
                 async def is_up_to_date() -> bool:
-                    question, body = registration.requests.version()
-                    return not (await client.call(namesrv, question, body)).fields.changed
+                    request, body = registration.requests.version()
+                    return not (await client.call(namesrv, request, body)).fields.changed
 
                 await eventually(is_up_to_date)
 
@@ -98,8 +98,8 @@ async def test_a_name_server_of_java_knows_our_broker_as_it_knows_its_own(versio
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_light_heartbeats_go_to_name_servers_that_know_them(version: str, tmp_path: Path) -> None:
-    """A frozen broker soon leaves the route of such a NameServer, and returns when it resumes."""
+async def test_light_heartbeats_are_sent_to_name_servers_that_support_them(version: str, tmp_path: Path) -> None:
+    """A frozen broker soon leaves the routes of such a NameServer, and returns when it resumes."""
     require_java()
     with name_server(version) as java:
         arguments = ("-c", str(configured(tmp_path)), "-n", java.address)

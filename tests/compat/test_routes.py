@@ -6,23 +6,23 @@ import pytest
 
 from tests.apache import VERSIONS
 from tests.apache.processes import run_java
-from tests.compat.stage import BROKER_NAMES, CLUSTER, Stage
+from tests.compat.deployment import BROKER_NAMES, CLUSTER, Deployment
 from tests.compat.table import Part, Table
 from tests.compat.waiting import eventually
 
-# The first test may download the jars from Maven, and starts the stage.
+# The first test may download the jars from Maven, and starts the deployment.
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(900)]
 
 _MESSAGES = 32
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_apache_broker_registers(stage: Stage, table: Table, version: str) -> None:
+def test_an_apache_broker_is_registered(deployment: Deployment, table: Table, version: str) -> None:
     name = BROKER_NAMES[version]
-    address = stage.brokers[version].address
+    address = deployment.brokers[version].address
     with table.row(Part.BROKERS, "a broker registers: clusterList and topicRoute show it", version):
-        listed = stage.ask_subject(version, "clusterList")
-        route = stage.ask_subject(version, "topicRoute", "-t", name)
+        listed = deployment.ask_subject(version, "clusterList")
+        route = deployment.ask_subject(version, "topicRoute", "-t", name)
 
         assert any(line.startswith(f"{CLUSTER} {name} 0 {address}") for line in listed.splitlines()), listed
         assert address in route
@@ -30,12 +30,12 @@ def test_an_apache_broker_registers(stage: Stage, table: Table, version: str) ->
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_apache_clients_exchange_messages(stage: Stage, table: Table, version: str) -> None:
+def test_apache_clients_exchange_messages(deployment: Deployment, table: Table, version: str) -> None:
     topic = f"exchange_{version.replace('.', '_')}"
-    namesrv = stage.subjects[version].address
+    namesrv = deployment.subjects[version].address
     with table.row(Part.CLIENTS, f"producer and consumer exchange {_MESSAGES} messages over both brokers", version):
-        stage.ask_subject(version, "updateTopic", "-c", CLUSTER, "-t", topic, "-r", "4", "-w", "4")
-        wait_for_route(stage, version, topic)
+        deployment.ask_subject(version, "updateTopic", "-c", CLUSTER, "-t", topic, "-r", "4", "-w", "4")
+        wait_for_route(deployment, version, topic)
 
         sent = run_java(version, "Produce.java", namesrv, topic, str(_MESSAGES))
         assert f"sent {_MESSAGES}\n" in sent.stdout, sent
@@ -44,12 +44,12 @@ def test_apache_clients_exchange_messages(stage: Stage, table: Table, version: s
         assert f"consumed {_MESSAGES}\n" in consumed.stdout, consumed
 
 
-def wait_for_route(stage: Stage, version: str, topic: str) -> None:
-    """Waits until our NameServer has a route of the topic with both brokers."""
-    addresses = [broker.address for broker in stage.brokers.values()]
+def wait_for_route(deployment: Deployment, version: str, topic: str) -> None:
+    """Wait until our NameServer has a route of the topic with both brokers."""
+    addresses = [broker.address for broker in deployment.brokers.values()]
 
     def is_complete() -> bool:
-        route = stage.ask_subject(version, "topicRoute", "-t", topic)
+        route = deployment.ask_subject(version, "topicRoute", "-t", topic)
         return all(address in route for address in addresses)
 
     eventually(is_complete, 30.0, f"route of {topic} over both brokers")

@@ -1,6 +1,6 @@
-"""Topics in Delta tables: each row once, though drivers are killed and batches repeated.
+"""Topics archived to Delta tables: each row occurs once, although drivers are killed and batches repeated.
 
-Delta is made for one line of Spark each, and has none for the one that is installed yet: see `DELTAS`.
+Each release of Delta supports certain releases of Spark (`DELTAS`), not yet the installed one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.spark.clusters import Brokers
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 COUNT = 600
-# By release of Spark.
+# Release of Spark → release of Delta.
 DELTAS = {"4.0.5": "4.4.0", "4.1.4": "4.4.0", "4.2.1": "4.4.0"}
 FEATURE = "a Delta table after a kill and a repeated batch: each row once"
 _SETTINGS = {
@@ -52,13 +52,13 @@ _DRIVER_SECONDS = 900.0
 
 
 def jars(spark: str, delta: str) -> str:
-    """Returns the comma-separated jars of Delta; Spark has their dependencies."""
+    """Return the comma-separated jars of Delta; Spark contains their dependencies."""
     require_java()
     line = ".".join(map(str, line_of(spark)))
     try:
         found = resolved(_POM.format(line=line, version=delta), f"delta/{delta}-{line}")
     except MavenError as error:
-        unmet(f"Delta {delta} for Spark {line} could not be had: {error}")
+        unmet(f"Delta {delta} for Spark {line} is not available: {error}")
     return ",".join(jar for jar in found.split(os.pathsep) if Path(jar).name.startswith("delta-"))
 
 
@@ -71,7 +71,7 @@ def cluster(tmp_path: Path) -> Iterator[Brokers]:
 
 
 @pytest.mark.parametrize(("spark", "delta"), DELTAS.items())
-def test_a_topic_is_in_a_delta_table_once_whatever_is_killed_or_repeated(
+def test_each_message_is_in_a_delta_table_once_after_a_kill_and_a_repeated_batch(
     spark: str, delta: str, cluster: Brokers, tmp_path: Path, table: Table
 ) -> None:
     settings = [part for key, value in _SETTINGS.items() for part in ("--conf", f"{key}={value}")]
@@ -81,10 +81,12 @@ def test_a_topic_is_in_a_delta_table_once_whatever_is_killed_or_repeated(
     with table.spark_cell(FEATURE, spark) as cell:
         kill_in_mid_batch(cluster, environ, tmp_path, "--kind", "delta")
         command = [sys.executable, "-m", "tests.compat.delta_table", cluster.namesrv_addr, "orders", str(tmp_path)]
-        ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=_DRIVER_SECONDS, check=False)
+        completed = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=_DRIVER_SECONDS, check=False
+        )
 
-        assert ran.returncode == 0, ran.stderr[-5000:]
-        found = json.loads(ran.stdout.splitlines()[-1])
+        assert completed.returncode == 0, completed.stderr[-5000:]
+        found = json.loads(completed.stdout.splitlines()[-1])
         assert found["once"] == [f"{number:06d}" for number in range(COUNT)]
         assert found["again"] == found["once"]
         cell.result = f"ok (Delta {delta})"

@@ -1,4 +1,4 @@
-"""Tables written to topics of Apache's brokers: what the tasks of the sink send, read back as they stored it."""
+"""Writes tables to topics of Apache's brokers with the sink's tasks, and reads the messages back."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def namesrv_addr(version: str) -> Iterator[str]:
         yield address
 
 
-def _write(address: str, table: Mapping[str, list[Any]], *, scope: str = "test/0", **options: str) -> dict[str, int]:
-    """Writes as a task does: in batches of Spark's, of which several make one send or one several."""
+def _write(address: str, table: Mapping[str, Any], *, scope: str = "test/0", **options: str) -> dict[str, int]:
+    """Write a table like a task of Spark, in several Arrow batches; one send may contain rows of several batches."""
     batch = pa.RecordBatch.from_pydict(dict(table))
     given = WriteOptions.of({"nameServer": address, "batchBytes": "20000", **options}, is_stream=False)
     batches = [batch.slice(first, 500) for first in range(0, batch.num_rows, 500)]
@@ -60,17 +60,17 @@ def _write(address: str, table: Mapping[str, list[Any]], *, scope: str = "test/0
 
 
 def _read(address: str, topic: str, count: int = 0) -> list[dict[str, Any]]:
-    """Returns the rows of a topic, queue by queue in the order of each, once there are so many.
+    """Return the rows of a topic in the order of its queues, once there are at least `count`.
 
-    Java shows what it has stored a little later.
+    Java serves stored messages with a delay.
     """
     rows: list[dict[str, Any]] = []
 
-    def are_there() -> bool:
+    def has_all() -> bool:
         rows[:] = _rows(address, topic)
         return len(rows) >= count
 
-    eventually(are_there, 60.0, f"{count} rows")
+    eventually(has_all, 60.0, f"{count} rows")
     return rows
 
 
@@ -81,7 +81,7 @@ def _rows(address: str, topic: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["brokerName"], row["queueId"], row["queueOffset"]))
 
 
-def test_all_that_a_row_has_arrives_and_both_brokers_get_some(namesrv_addr: str) -> None:
+def test_all_columns_arrive_and_both_brokers_get_rows(namesrv_addr: str) -> None:
     table = {
         "body": [b"%d" % number for number in range(COUNT)],
         "keys": [f"k{number}" for number in range(COUNT)],
@@ -100,7 +100,7 @@ def test_all_that_a_row_has_arrives_and_both_brokers_get_some(namesrv_addr: str)
         assert found == (f"k{number}", "even" if number % 2 == 0 else "odd", str(number))
 
 
-def test_rows_of_a_sharding_key_lie_in_one_queue_in_their_order(namesrv_addr: str) -> None:
+def test_rows_with_one_sharding_key_are_in_one_queue_in_order(namesrv_addr: str) -> None:
     table = {
         "body": [b"%d" % number for number in range(COUNT)],
         "shardingKey": [f"key-{number % 7}" for number in range(COUNT)],
@@ -114,11 +114,11 @@ def test_rows_of_a_sharding_key_lie_in_one_queue_in_their_order(namesrv_addr: st
         key = int(row["body"]) % 7
         queues[key].add((row["brokerName"], row["queueId"]))
         numbers[key].append(int(row["body"]))
-    assert {key: len(places) for key, places in queues.items()} == dict.fromkeys(range(7), 1)
+    assert {key: len(found) for key, found in queues.items()} == dict.fromkeys(range(7), 1)
     assert dict(numbers) == {key: list(range(key, COUNT, 7)) for key in range(7)}
 
 
-def test_what_is_written_again_has_the_same_unique_keys(namesrv_addr: str) -> None:
+def test_rows_written_again_have_the_same_unique_keys(namesrv_addr: str) -> None:
     table = {"body": [b"%d" % number for number in range(100)]}
 
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_what_is_written_again_has_the_same_unique_keys(namesrv_addr: str) -> No
     assert (len(keys), len(set(keys))) == (200, 100)
 
 
-def test_rows_name_their_topics(namesrv_addr: str) -> None:
+def test_rows_can_name_their_topics(namesrv_addr: str) -> None:
     table = {
         "topic": [("first", "second")[number % 2] for number in range(1000)],
         "body": [b"%d" % number for number in range(1000)],
@@ -139,7 +139,7 @@ def test_rows_name_their_topics(namesrv_addr: str) -> None:
     assert sorted(int(row["body"]) for row in _read(namesrv_addr, "second")) == list(range(1, 1000, 2))
 
 
-def test_a_delayed_row_is_not_there_before_its_time(namesrv_addr: str) -> None:
+def test_a_delayed_row_is_not_delivered_early(namesrv_addr: str) -> None:
     table = {"body": [b"later", b"now"], "delayLevel": pa.array([18, None], pa.int32())}
 
     assert _write(namesrv_addr, table, topic="delayed") == {"delayed": 2}
@@ -147,8 +147,10 @@ def test_a_delayed_row_is_not_there_before_its_time(namesrv_addr: str) -> None:
     assert [row["body"] for row in _read(namesrv_addr, "delayed")] == [b"now"]
 
 
-def test_times_that_brokers_do_not_heed_are_refused_before_anything_is_sent(namesrv_addr: str, version: str) -> None:
-    """Brokers of 4.x would take the rows, and deliver them at once."""
+def test_delivery_times_that_brokers_ignore_are_refused_before_anything_is_sent(
+    namesrv_addr: str, version: str
+) -> None:
+    """4.x brokers would accept the rows, and deliver them at once."""
     for column, value in {"delay": timedelta(hours=1), "deliverAt": datetime.now(UTC) + timedelta(hours=1)}.items():
         topic = f"timed-{column}"
         table = {"body": [b"now", b"later"], column: [None, value]}
@@ -159,20 +161,20 @@ def test_times_that_brokers_do_not_heed_are_refused_before_anything_is_sent(name
             assert [row["body"] for row in _read(namesrv_addr, topic, 1)] == [b"now"]
 
 
-def _check_refused(address: str, table: dict[str, list[Any]], topic: str, column: str) -> None:
+def _check_refused(address: str, table: Mapping[str, Any], topic: str, column: str) -> None:
     expected = rf"column {column} .*topic '{topic}' .*\(broker-a, broker-b\), .* use the column delayLevel"
-    schema = from_arrow_schema(pa.RecordBatch.from_pydict(table).schema)
+    schema = from_arrow_schema(pa.RecordBatch.from_pydict(dict(table)).schema)
     source = RocketMQ({"nameServer": address, "topic": topic})
     for plan in (source.writer, source.streamWriter):
         with pytest.raises(DeliveryTimeUnsupported, match=expected):
             plan(schema, False)
-    # Where rows name their topics, the first that has a time is refused.
+    # If rows name their topics, the first row with a delivery time is refused.
     with pytest.raises(DeliveryTimeUnsupported, match=expected):
         _write(address, {**table, "topic": [topic, topic]})
     assert _read(address, topic) == []
 
 
-def test_a_row_that_is_refused_says_its_topic_and_the_reason(namesrv_addr: str) -> None:
+def test_the_error_for_a_refused_row_names_its_topic_and_the_reason(namesrv_addr: str) -> None:
     table = {"body": [b"x" * (5 * 1024 * 1024)]}
 
     with pytest.raises(WriteFailed, match=r"topic 'plain': .*MESSAGE_ILLEGAL, 13"):

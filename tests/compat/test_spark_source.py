@@ -1,10 +1,10 @@
-"""Topics of Apache's brokers as tables: what the driver plans and the tasks read, of batches and streams."""
+"""Reads topics of Apache's brokers as tables: planning of the driver and reading of the tasks, batches and streams."""
 
 from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
@@ -62,7 +62,7 @@ def _message(number: int) -> Message:
     return Message("orders", b"%d" % number, tag=tag, properties={"n": str(number)})
 
 
-def _reading(address: str, *, is_stream: bool = False, **options: str) -> ReadTask:
+def _read_task(address: str, options: Mapping[str, str], *, is_stream: bool = False) -> ReadTask:
     given = {"nameServer": address, "subscribe": "orders", **options}
     if "startingTimestamp" not in options:
         given.setdefault("startingOffsets", "earliest")
@@ -78,21 +78,21 @@ def _numbers(reader: Any, partitions: Any) -> list[int]:
 
 
 def _batch(address: str, **options: str) -> list[int]:
-    reader = BatchReader(_reading(address, **options))
+    reader = BatchReader(_read_task(address, options))
     return _numbers(reader, reader.partitions())
 
 
-def test_all_is_read_though_an_answer_has_32_messages_at_most(namesrv_addr: str) -> None:
+def test_all_messages_are_read_although_a_response_has_at_most_32(namesrv_addr: str) -> None:
     assert _batch(namesrv_addr) == list(range(COUNT))
     assert _batch(namesrv_addr, maxRecordsPerPartition="333") == list(range(COUNT))
 
 
-def test_tags_and_sql_are_judged_by_the_broker(namesrv_addr: str) -> None:
+def test_the_broker_filters_by_tags_and_sql(namesrv_addr: str) -> None:
     assert _batch(namesrv_addr, tags="odd") == list(range(1, COUNT, 2))
     assert _batch(namesrv_addr, sql="n BETWEEN 100 AND 104") == [100, 101, 102, 103, 104]
 
 
-def test_a_group_and_times_say_where_to_begin(namesrv_addr: str) -> None:
+def test_a_read_starts_at_the_offsets_of_a_group_or_at_a_timestamp(namesrv_addr: str) -> None:
     with AdminClient(namesrv_addr=namesrv_addr, timeout_seconds=30) as admin:
         admin.groups.create("shop")
         for queue_id in range(2):
@@ -108,9 +108,9 @@ def test_a_group_and_times_say_where_to_begin(namesrv_addr: str) -> None:
     assert reader.partitions() == []
 
 
-def test_a_time_means_the_first_message_stored_then_or_later(namesrv_addr: str) -> None:
-    """A batch has one time for all its messages, and brokers of 4.9 name any of them, or one that is near."""
-    reader = BatchReader(_reading(namesrv_addr))
+def test_a_timestamp_means_the_first_message_stored_at_or_after_it(namesrv_addr: str) -> None:
+    """All messages of a batch have the same time; 4.9 brokers return any of them, or a message near the time."""
+    reader = BatchReader(_read_task(namesrv_addr, {}))
     times: dict[int, dict[int, int]] = {0: {}, 1: {}}
     for partition in reader.partitions():
         for batch in reader.read(partition):
@@ -138,15 +138,15 @@ def test_a_time_means_the_first_message_stored_then_or_later(namesrv_addr: str) 
     assert len(between) == sum(first < time < last for all_times in times.values() for time in all_times.values())
 
 
-def test_a_stream_goes_through_a_topic_in_limited_batches_and_tells_how_far_it_is(namesrv_addr: str) -> None:
+def test_a_stream_reads_a_topic_in_limited_batches_and_commits_its_progress(namesrv_addr: str) -> None:
     options = {"maxOffsetsPerTrigger": "1000", "groupId": "spark"}
-    reader = LimitedStreamReader(_reading(namesrv_addr, is_stream=True, **options))
+    reader = LimitedStreamReader(_read_task(namesrv_addr, options, is_stream=True))
     reader.prepareForTriggerAvailableNow()
-    place: dict[str, Any] = {}
+    position: dict[str, Any] = {}
     batches = []
-    while (end := reader.latestOffset(place, ReadMaxRows(1000))) != place:
-        batches.append(_numbers(reader, reader.partitions(place, end)))
-        place = end
+    while (end := reader.latestOffset(position, ReadMaxRows(1000))) != position:
+        batches.append(_numbers(reader, reader.partitions(position, end)))
+        position = end
 
     assert [len(batch) for batch in batches] == [1000] * 3
     assert sorted(number for batch in batches for number in batch) == list(range(COUNT))

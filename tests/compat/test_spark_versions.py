@@ -1,4 +1,4 @@
-"""What the source and the sink promise, on each release of Spark that is supported."""
+"""Features of the data source and sink on each supported release of Spark."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.spark.test_crashes import Tripwire
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 TOPICS = ("orders", "growing", "values", "written", "copies", "twice")
-# What releases before a certain one do instead.
+# Feature → first release that has it, and the result of earlier releases.
 BEFORE = {
-    "filters handed to the source": ((4, 1), "read, and filtered by Spark"),
-    "limits on what a batch of a stream reads": ((4, 2), "told to use 4.2"),
+    "filter pushdown to the source": ((4, 1), "read, and filtered by Spark"),
+    "limit on the rows of a stream's batch": ((4, 2), "refused: needs Spark 4.2"),
 }
 _DRIVER_SECONDS = 1500.0
 
@@ -45,12 +45,12 @@ def expected(feature: str, version: str) -> str:
 
 
 @pytest.mark.parametrize("version", SPARKS)
-def test_each_release_of_spark_does_what_it_can(version: str, cluster: Brokers, tmp_path: Path, table: Table) -> None:
+def test_each_release_of_spark_has_its_features(version: str, cluster: Brokers, tmp_path: Path, table: Table) -> None:
     environ = environment_of(version)
     kill_in_mid_batch(cluster, environ, tmp_path)
 
     arguments = (cluster.namesrv_addr, str(tmp_path / "cluster" / "broker-a"), str(tmp_path))
-    ran = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "tests.compat.spark_features", *arguments],
         env=environ,
         capture_output=True,
@@ -59,8 +59,8 @@ def test_each_release_of_spark_does_what_it_can(version: str, cluster: Brokers, 
         check=False,
     )
 
-    assert ran.returncode == 0, ran.stderr[-5000:]
-    found = json.loads(ran.stdout.splitlines()[-1])
+    assert completed.returncode == 0, completed.stderr[-5000:]
+    found = json.loads(completed.stdout.splitlines()[-1])
     assert found["version"] == version
     failed = [result for result in found["results"].values() if result.startswith("FAILED")]
     assert not failed, "\n".join(failed)
@@ -71,7 +71,7 @@ def test_each_release_of_spark_does_what_it_can(version: str, cluster: Brokers, 
 
 
 def kill_in_mid_batch(cluster: Brokers, environ: dict[str, str], directory: Path, *arguments: str) -> None:
-    """Has a driver archive a topic, and kills it when it asks a broker for messages for the second time."""
+    """Start a driver that archives a topic, and kills it at its second pull."""
     command = [sys.executable, "-m", "tests.spark.archiving", cluster.namesrv_addr, "orders", str(directory)]
     with subprocess.Popen([*command, *arguments], env=environ, start_new_session=True) as driver:
         wire = Tripwire(cluster, lambda: os.killpg(driver.pid, signal.SIGKILL), 2)

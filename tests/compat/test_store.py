@@ -1,4 +1,4 @@
-"""Store directories are carried from a Java broker to ours and back, with every kind of message in them."""
+"""Store directories with every kind of message are moved from a Java broker to Kerolox and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from kerolox.store.store import Store
 from tests.apache import VERSIONS
 from tests.apache.requirements import require_java, unmet
 from tests.apache.servers import name_server
-from tests.compat.carried import (
+from tests.compat.broker_reader import Contents
+from tests.compat.java_store import TOPIC, JavaStore, RunningBroker, Snapshot
+from tests.compat.sent_messages import DIVERTED, SentMessage, parse, visible
+from tests.compat.shared_store import (
     assert_holds,
     by_id,
     by_key,
@@ -26,10 +29,6 @@ from tests.compat.carried import (
     files_in,
     keys_of,
 )
-from tests.compat.extending import QUEUES, extend
-from tests.compat.java_store import TOPIC, JavaStore, Serving, Snapshot
-from tests.compat.sent import DIVERTED, Sent, parse, visible
-from tests.compat.served import Contents
 from tests.compat.store_tables import (
     SYSTEM_TOPICS,
     read_topics,
@@ -38,6 +37,7 @@ from tests.compat.store_tables import (
     write_offsets,
     write_topics,
 )
+from tests.compat.store_writer import QUEUES, write_in_process
 from tests.compat.table import Part, Table
 from tests.compat.waiting import eventually
 
@@ -46,12 +46,12 @@ pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 COUNT = 450
 
 
-async def read_here(
-    root: Path, sent: Iterable[Sent], snapshot: Snapshot | None = None, *, is_index_whole: bool = True
+async def read_with_kerolox(
+    root: Path, sent: Iterable[SentMessage], snapshot: Snapshot | None = None, *, is_index_complete: bool = True
 ) -> Contents:
-    """Opens the directory with ours and returns what is in its queues, once everything that was sent is found.
+    """Open the directory with Kerolox, check that it contains all sent messages, and return the records by queue.
 
-    With a snapshot, ours has the same queues with the same bytes, and finds the same by id and by key.
+    With a snapshot, checks that queues have the same bytes, and that lookups by id and by key find the same.
     """
     checked(root)
     store = Store(configuration(root))
@@ -59,11 +59,11 @@ async def read_here(
         contents = by_queue(store)
         assert_holds(store, sent, TOPIC)
         keys = keys_of(contents)
-        places = by_key(store, keys)
-        assert all(places.values()) or not is_index_whole
+        key_offsets = by_key(store, keys)
+        assert all(key_offsets.values()) or not is_index_complete
         if snapshot is not None:
             assert contents == snapshot.contents
-            assert places == snapshot.places
+            assert key_offsets == snapshot.key_offsets
             for records in contents.values():
                 for record in records:
                     assert by_id(store, decode(record).offset_id) == record
@@ -71,89 +71,91 @@ async def read_here(
     return contents
 
 
-async def assert_serves(serving: Serving, contents: Contents) -> None:
-    """Java serves all of these with the same bytes; more may have come since."""
-    served = await serving.served.by_queue()
+async def assert_serves(broker: RunningBroker, contents: Contents) -> None:
+    """Assert that Java serves these records with the same bytes; there may be newer ones."""
+    served = await broker.reader.by_queue()
     assert {queue: served[queue][: len(records)] for queue, records in contents.items()} == contents
 
 
-def assert_finds(java: JavaStore, sent: Iterable[Sent], *, is_index_whole: bool = True) -> None:
-    """Java's own tools find each by its id, and by its key what is in the topic itself."""
+def assert_finds(java: JavaStore, sent: Iterable[SentMessage], *, is_index_complete: bool = True) -> None:
+    """Assert that Java's tools find all messages by id, and by key those that are in the topic itself."""
     reachable = [one for one in sent if one.kind != "ipv6"]
-    settled = [one for one in reachable if one.kind not in DIVERTED and is_index_whole]
-    questions = [f"id {one.offset_id}" for one in reachable] + [f"key {one.keys[0]}" for one in settled]
-    assert java.query(questions) == [f"{one.offset_id} {one.digest}" for one in reachable + settled]
+    settled = [one for one in reachable if one.kind not in DIVERTED and is_index_complete]
+    queries = [f"id {one.offset_id}" for one in reachable] + [f"key {one.keys[0]}" for one in settled]
+    assert java.query(queries) == [f"{one.offset_id} {one.digest}" for one in reachable + settled]
 
 
-def pending(sent: Iterable[Sent]) -> dict[str, str]:
+def pending(sent: Iterable[SentMessage]) -> dict[str, str]:
     return {one.unique_key: one.digest for one in sent if one.kind == "pending"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_store_is_carried_from_java_to_ours_and_back(version: str, tmp_path: Path, table: Table) -> None:
+async def test_a_store_is_moved_from_java_to_kerolox_and_back(version: str, tmp_path: Path, table: Table) -> None:
     require_java()
     with name_server(version) as naming:
         java = JavaStore(version, naming.address, tmp_path / "store")
         root, port, has_timers = java.root, java.port, java.has_timers
         write_topics(root, SYSTEM_TOPICS)
 
-        with table.row(Part.STORE, "a store of Java's is read here: same bytes by queue, key and id", version):
-            async with java.serving() as serving:
+        with table.row(Part.STORE, "Kerolox reads a store written by Java: same bytes by queue, key and id", version):
+            async with java.running_broker() as broker:
                 there = java.send("there", COUNT)
                 assert java.collect("first", len(visible(there))) == visible(there)
-                await serving.decided(there)
-                snapshot = await serving.snapshot()
+                await broker.wait_for_ops(there)
+                snapshot = await broker.snapshot()
             assert all(number > 1 for number in files_in(root))
-            await read_here(root, there, snapshot)
+            await read_with_kerolox(root, there, snapshot)
 
-        with table.row(Part.STORE, "Java serves what ours has added, and delivers what waits in it", version):
-            here = extend(root, TOPIC, "here", COUNT, port, has_timers=has_timers)
-            contents = await read_here(root, there + here)
-            async with java.serving(transactionTimeOut="1000", transactionCheckInterval="2000") as serving:
+        with table.row(
+            Part.STORE, "Java serves messages added by Kerolox, and delivers delayed and pending ones", version
+        ):
+            here = write_in_process(root, TOPIC, "here", COUNT, port, has_timers=has_timers)
+            contents = await read_with_kerolox(root, there + here)
+            async with java.running_broker(transactionTimeOut="1000", transactionCheckInterval="2000") as broker:
                 expected = visible(there + here) | pending(there + here)
-                with java.settling() as settling:
+                with java.committing_producer() as producer:
                     assert java.collect("second", len(expected)) == expected
-                    asked = {line.split()[1] for line in settling.output().splitlines() if line.startswith("asked ")}
+                    asked = {line.split()[1] for line in producer.output().splitlines() if line.startswith("asked ")}
                 assert asked == set(pending(there + here))
-                await assert_serves(serving, contents)
+                await assert_serves(broker, contents)
                 assert_finds(java, here)
 
-        with table.row(Part.STORE, "what Java has added to it is read here", version):
-            async with java.serving() as serving:
+        with table.row(Part.STORE, "Kerolox reads messages added by Java", version):
+            async with java.running_broker() as broker:
                 more = java.send("more", COUNT)
                 expected |= visible(more)
                 assert java.collect("third", len(expected)) == expected
-                await serving.decided(there + here + more)
-                snapshot = await serving.snapshot()
-            contents = await read_here(root, there + here + more, snapshot)
+                await broker.wait_for_ops(there + here + more)
+                snapshot = await broker.snapshot()
+            contents = await read_with_kerolox(root, there + here + more, snapshot)
 
-        with table.row(Part.STORE, "Java recovers and serves what ours left when it was killed", version):
-            killed = extend(root, TOPIC, "killed", COUNT, port, has_timers=has_timers, is_killed=True)
+        with table.row(Part.STORE, "Java recovers and serves the store of a killed Kerolox process", version):
+            killed = write_in_process(root, TOPIC, "killed", COUNT, port, has_timers=has_timers, is_killed=True)
             assert (root / "abort").exists()
-            async with java.serving() as serving:
+            async with java.running_broker() as broker:
                 expected |= visible(killed)
                 assert java.collect("fourth", len(expected)) == expected
-                await assert_serves(serving, contents)
-                # After an unclean stop Java drops the newest index file, and by its source enters again only what is
-                # newer than the queues' checkpoint; so a key may not be found there.
-                assert_finds(java, killed, is_index_whole=False)
-                snapshot = await serving.snapshot()
-            await read_here(root, there + here + more + killed, snapshot, is_index_whole=False)
+                await assert_serves(broker, contents)
+                # After an unclean stop, Java drops the newest index file and indexes again only records newer than the
+                # checkpoint of the queues, so it may not find a key.
+                assert_finds(java, killed, is_index_complete=False)
+                snapshot = await broker.snapshot()
+            await read_with_kerolox(root, there + here + more + killed, snapshot, is_index_complete=False)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_messages_acknowledged_by_a_killed_java_broker_are_found_by_ours(
+async def test_kerolox_finds_messages_that_a_killed_java_broker_acknowledged(
     version: str, tmp_path: Path, table: Table
 ) -> None:
     require_java()
-    what = "nothing that Java acknowledged under SYNC_FLUSH before SIGKILL is missing here"
+    what = "Kerolox finds all messages that Java acknowledged under SYNC_FLUSH before SIGKILL"
     with name_server(version) as naming, table.row(Part.STORE, what, version) as row:
         java = JavaStore(version, naming.address, tmp_path / "store")
         write_topics(java.root, SYSTEM_TOPICS)
-        async with java.serving(flushDiskType="SYNC_FLUSH") as serving:
-            with java.sending("acknowledged", 1_000_000) as sender:
+        async with java.running_broker(flushDiskType="SYNC_FLUSH") as broker:
+            with java.background_sender("acknowledged", 1_000_000) as sender:
                 eventually(lambda: sender.output().count("\n") > COUNT, 120, "messages are acknowledged")
-                serving.process.kill()
+                broker.process.kill()
                 eventually(lambda: not sender.is_running, 60, "the sender gives up")
                 acknowledged = parse(sender.output().splitlines())
         row.result = f"{len(acknowledged)} of {len(acknowledged)} found"
@@ -163,29 +165,29 @@ async def test_messages_acknowledged_by_a_killed_java_broker_are_found_by_ours(
         store = Store(configuration(java.root))
         async with Supervisor(store):
             assert_holds(store, acknowledged, TOPIC)
-        contents = await read_here(java.root, acknowledged)
+        contents = await read_with_kerolox(java.root, acknowledged)
 
-        async with java.serving() as serving:
-            await assert_serves(serving, contents)
+        async with java.running_broker() as broker:
+            await assert_serves(broker, contents)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_records_with_ipv6_hosts_are_read_by_ours(version: str, tmp_path: Path, table: Table) -> None:
+async def test_kerolox_reads_records_with_ipv6_hosts(version: str, tmp_path: Path, table: Table) -> None:
     require_java()
     if not has_ipv6():
         unmet("needs IPv6 on the loopback")
-    what = "messages born and stored at IPv6 addresses are read here"
+    what = "Kerolox reads messages with IPv6 born hosts and store hosts"
     settings = {"java.net.preferIPv4Stack": "false", "java.net.preferIPv6Addresses": "true"}
     with name_server(version) as naming, table.row(Part.STORE, what, version):
         java = JavaStore(version, naming.address, tmp_path / "store", host="::1", settings=settings)
         write_topics(java.root, SYSTEM_TOPICS)
-        async with java.serving(brokerIP1="::1", brokerIP2="::1", bindAddress="::1") as serving:
+        async with java.running_broker(brokerIP1="::1", brokerIP2="::1", bindAddress="::1") as broker:
             there = java.send("there", 20)
             assert java.collect("reader", len(visible(there))) == visible(there)
-            await serving.decided(there)
-            snapshot = await serving.snapshot()
+            await broker.wait_for_ops(there)
+            snapshot = await broker.snapshot()
 
-        contents = await read_here(java.root, there, snapshot)
+        contents = await read_with_kerolox(java.root, there, snapshot)
     hosts = {decode(record).sys_flag & HOSTS_MASK for records in contents.values() for record in records}
     assert hosts == {HOSTS_MASK}
 
@@ -199,14 +201,14 @@ def has_ipv6() -> bool:
     return True
 
 
-# A directory that ours has begun
+# A directory that Kerolox has created
 
 
 SKIPPED = 10
 
 
 def write_tables(root: Path) -> None:
-    """A topic, two groups, one of which has consumed some messages, and a delay level with one delivered."""
+    """Write tables with a topic, two groups, offsets of one group, and a delay level with one delivered message."""
     write_topics(root, {TOPIC: QUEUES, **SYSTEM_TOPICS})
     write_groups(root, "served", "reader")
     write_offsets(root, {f"{TOPIC}@reader": {0: SKIPPED, 1: 0, 2: 0, 3: 0}})
@@ -214,30 +216,30 @@ def write_tables(root: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_directory_begun_by_ours_is_served_and_extended_by_java(
+async def test_java_serves_and_extends_a_directory_created_by_kerolox(
     version: str, tmp_path: Path, table: Table
 ) -> None:
     require_java()
-    what = "a store and its tables, begun here, are served by Java and come back"
+    what = "Java serves a store and tables written by Kerolox, and Kerolox reads them again"
     with name_server(version) as naming, table.row(Part.STORE, what, version):
         java = JavaStore(version, naming.address, tmp_path / "store")
-        here = extend(java.root, TOPIC, "here", COUNT, java.port, has_timers=java.has_timers)
+        here = write_in_process(java.root, TOPIC, "here", COUNT, java.port, has_timers=java.has_timers)
         write_tables(java.root)
-        contents = await read_here(java.root, here)
+        contents = await read_with_kerolox(java.root, here)
         skipped = {decode(record).get(property_names.UNIQ_KEY) for record in contents[TOPIC, 0][:SKIPPED]}
-        # The offset of its level says that the first of two was delivered before.
+        # According to the delay offset, the first of two messages has been delivered.
         skipped.add(next(one.unique_key for one in here if one.kind == "delayed"))
 
-        async with java.serving(autoCreateTopicEnable="false", autoCreateSubscriptionGroup="false") as serving:
+        async with java.running_broker(autoCreateTopicEnable="false", autoCreateSubscriptionGroup="false") as broker:
             expected = {key: digest for key, digest in visible(here).items() if key not in skipped}
             assert java.collect("reader", len(expected)) == expected
-            await assert_serves(serving, contents)
+            await assert_serves(broker, contents)
             assert_finds(java, here)
             there = java.send("there", COUNT)
-            # What waits for a time that comes is delivered before anybody looks.
+            # Delayed messages are delivered before the snapshot is taken.
             assert java.collect("reader", len(visible(there))) == visible(there)
-            await serving.decided(here + there)
-            snapshot = await serving.snapshot()
+            await broker.wait_for_ops(here + there)
+            snapshot = await broker.snapshot()
 
-        await read_here(java.root, here + there, snapshot)
+        await read_with_kerolox(java.root, here + there, snapshot)
         assert read_topics(java.root)[TOPIC].write_queue_nums == QUEUES

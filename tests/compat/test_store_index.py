@@ -1,4 +1,4 @@
-"""Our key index and Apache's: the same bytes for the same keys, and each reads what the other wrote."""
+"""Our key index has the same bytes as Apache's for the same keys, and each reads the files of the other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHAPE = IndexShape(slots=97, entries=300)
 
 
 def run_index(version: str, directory: Path, shape: IndexShape, commands: list[str]) -> list[str]:
-    """Runs Apache's index files over these commands, and returns what they print."""
+    """Run commands on Apache's index files, and return the printed lines."""
     lines = directory.parent / "commands.txt"
     lines.write_text("".join(f"{command}\n" for command in commands))
     directory.mkdir(exist_ok=True)
@@ -51,7 +51,7 @@ def contents(directory: Path) -> list[bytes]:
 @pytest.mark.parametrize(
     ("shape", "puts"), [(GOLDEN_SHAPE, GOLDEN_PUTS), (SHAPE, random_puts(2000, seed=1))], ids=["corners", "random"]
 )
-def test_the_same_puts_make_the_same_bytes(
+def test_the_same_puts_write_the_same_bytes(
     tmp_path: Path, version: str, shape: IndexShape, puts: tuple[Put, ...]
 ) -> None:
     run_index(version, tmp_path / "java", shape, java_commands(puts))
@@ -60,7 +60,7 @@ def test_the_same_puts_make_the_same_bytes(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_each_finds_the_same_in_what_the_other_wrote(tmp_path: Path, version: str) -> None:
+def test_each_finds_the_same_in_the_files_of_the_other(tmp_path: Path, version: str) -> None:
     first = random_puts(1000, seed=2)
     last = first[-1]
     second = random_puts(
@@ -70,21 +70,21 @@ def test_each_finds_the_same_in_what_the_other_wrote(tmp_path: Path, version: st
     put_all(index, first)
     index.close()
     chance = random.Random(4)
-    questions = []
+    lookups = []
     for _ in range(500):
         begin = BEGIN + chance.randrange(-1000, 1_200_000)
         end = begin + chance.choice((0, 60_000, 600_000, 3_600_000))
-        questions.append((b"key-%d" % chance.randrange(100), chance.choice((1, 3, 64)), begin, end))
-    queries = [f"query {count} {begin} {end} {TOPIC}#{key.decode()}" for key, count, begin, end in questions]
+        lookups.append((b"key-%d" % chance.randrange(100), chance.choice((1, 3, 64)), begin, end))
+    queries = [f"query {count} {begin} {end} {TOPIC}#{key.decode()}" for key, count, begin, end in lookups]
 
     answers = run_index(version, tmp_path / "index", SHAPE, [*queries, *java_commands(second), *queries])
 
     fresh = new_index(RealDisk(), tmp_path / "fresh", SHAPE)
     put_all(fresh, first)
-    expected = [fresh.query(TOPIC, *question) for question in questions]
+    expected = [fresh.query(TOPIC, *lookup) for lookup in lookups]
     again = new_index(RealDisk(), tmp_path / "index", SHAPE)
     assert again.load() == []
-    expected += [again.query(TOPIC, *question) for question in questions]
+    expected += [again.query(TOPIC, *lookup) for lookup in lookups]
     assert [[int(offset) for offset in answer.split()] for answer in answers] == expected
     assert sum(map(len, expected)) > 500
 
@@ -100,7 +100,7 @@ def test_every_key_that_a_broker_has_indexed_is_found(tmp_path: Path, version: s
         for message in sent:
             for key in (message.unique_key, *message.keys):
                 assert message.physical_offset in index.query(message.topic, key, 1000), (message, key)
-            # Every message has this tag; only 5.5 has entered it.
+            # Every message has this tag; only 5.5 indexes it.
             is_tagged = message.physical_offset in index.query(message.topic, tag_key(b"TagA"), 1000)
             assert is_tagged == (version >= "5"), message
         index.close()

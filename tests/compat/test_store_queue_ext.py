@@ -1,4 +1,4 @@
-"""Our units beside consume queues and Apache's: the same bytes, and each reads what the other wrote."""
+"""Our consume queue extensions have the same bytes as Apache's, and each reads the files of the other."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def random_units(count: int, seed: int) -> tuple[ExtUnit, ...]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_recording_is_what_java_writes_today(tmp_path: Path, version: str) -> None:
+def test_java_writes_the_recorded_bytes(tmp_path: Path, version: str) -> None:
     require_java()
 
     assert recorded(version, tmp_path / "ext") == (HERE / "queue_ext.hex").read_text()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_java_reads_our_units_goes_on_and_we_read_its_units(tmp_path: Path, version: str) -> None:
+def test_java_reads_our_units_appends_and_we_read_all_units(tmp_path: Path, version: str) -> None:
     require_java()
     first, second = random_units(300, 1), random_units(300, 2)
     root, whole = tmp_path / "ext", tmp_path / "whole"

@@ -1,4 +1,4 @@
-"""Offsets by time: what a Java broker answers, and what we answer from the same files."""
+"""Offsets by timestamp: ours returns the same as a Java broker for the same files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.apache.servers import broker, name_server
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(300)]
 
 COUNT = 60
-# 4.x chooses the file by when it was last modified, which is not to be relied on: there is one file for it.
+# 4.x selects a file by its modification time, which is not reliable, so it gets a single file.
 QUEUE_SIZES = {"4.9.8": 6_000_000, "5.5.0": 200}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_each_millisecond_has_the_offset_that_java_gives_it(tmp_path: Path, version: str) -> None:
+def test_each_millisecond_has_the_same_offset_as_in_java(tmp_path: Path, version: str) -> None:
     require_java()
     root = tmp_path / "store"
     settings = {"mappedFileSizeConsumeQueue": str(QUEUE_SIZES[version])}
@@ -45,14 +45,14 @@ def test_each_millisecond_has_the_offset_that_java_gives_it(tmp_path: Path, vers
     store.recover()
     answers = [[int(word) for word in line.split()] for line in lines if line[:1].isdigit()]
 
-    for time, *said in answers:
+    for time, *expected in answers:
         if version >= "5":
             found = [store.reader.offset_at("timed", queue_id, time, boundary) for boundary in Boundary][:2]
-            assert found == said, time
+            assert found == expected, time
         else:
-            # Of several at the same time it may be any.
+            # If several messages have the same time, it may be any of them.
             nearest = store.reader.offset_at("timed", queue_id, time, Boundary.NEAREST)
-            times = [store.reader.store_time("timed", queue_id, offset) for offset in (nearest, *said)]
+            times = [store.reader.store_time("timed", queue_id, offset) for offset in (nearest, *expected)]
             assert len(set(times)) == 1, (time, times)
     assert len(answers) > COUNT
     store._release()

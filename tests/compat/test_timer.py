@@ -1,4 +1,4 @@
-"""A store directory with messages that wait is carried from a Java broker to ours and back."""
+"""A store directory with pending timer messages is moved from a Java broker to Kerolox and back."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from kerolox.store.timer.timer import Timer
 from tests.apache.processes import run_java
 from tests.apache.requirements import require_java
 from tests.apache.servers import broker, name_server
-from tests.compat.java_store import registered
+from tests.compat.java_store import until_registered
 from tests.store.stores import numbered_records
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
 VERSION = "5.5.0"
 TOPIC = "timed"
-SENT_THERE, SENT_HERE = 20, 10
+SENT_BY_JAVA, SENT_BY_US = 20, 10
 DELAY_MILLIS = 60_000
 
 
 def configuration(root: Path) -> StoreConfig:
-    """What `tests.apache.servers` makes a broker write with."""
+    """Return the settings of the brokers of `tests.apache.servers`."""
     return StoreConfig(
         store_path_root_dir=root,
         mapped_file_size_commit_log=16 << 20,
         mapped_file_size_consume_queue=60_000,
         max_hash_slot_num=10_000,
         max_index_num=40_000,
-        # Else 5.5 does not understand the recalls that wait.
+        # Otherwise 5.5 would not understand pending recalls.
         append_topic_for_timer_delete_key=False,
     )
 
 
-async def until_registered(namesrv: str) -> None:
+async def wait_for_broker(namesrv: str) -> None:
     async with Client() as client:
-        await registered(client, namesrv)
+        await until_registered(client, namesrv)
 
 
 async def opened(settings: StoreConfig, clock: Clock) -> tuple[Store, Timer]:
@@ -77,21 +77,21 @@ def delivered(store: Store) -> list[Message]:
     return [decode(data) for queue_id in range(4) for _, data in numbered_records(store, TOPIC, queue_id)]
 
 
-async def test_messages_that_wait_are_carried_from_java_to_ours_and_back(tmp_path: Path) -> None:
+async def test_pending_timer_messages_survive_moving_the_store_from_java_to_kerolox_and_back(tmp_path: Path) -> None:
     require_java()
     root = tmp_path / "store"
-    places = {
+    properties = {
         "storePathRootDir": str(root),
         "storePathCommitLog": str(root / "commitlog"),
         "recallMessageEnable": "true",
     }
     with name_server(VERSION) as naming:
-        with broker(VERSION, naming.address, properties=places) as serving:
-            await until_registered(naming.address)
-            sent = run_java(VERSION, "Timed.java", naming.address, TOPIC, str(SENT_THERE), str(DELAY_MILLIS))
-            found = re.search(rf"sent {SENT_THERE} for (\d+)", sent.stdout)
+        with broker(VERSION, naming.address, properties=properties) as serving:
+            await wait_for_broker(naming.address)
+            sent = run_java(VERSION, "Timed.java", naming.address, TOPIC, str(SENT_BY_JAVA), str(DELAY_MILLIS))
+            found = re.search(rf"sent {SENT_BY_JAVA} for (\d+)", sent.stdout)
             assert found is not None, sent
-            # Its queues, wheel and checkpoint are written every second.
+            # The broker writes its queues, timer wheel and checkpoint every second.
             time.sleep(3)
             serving.terminate()
         deliver = int(found[1])
@@ -99,16 +99,13 @@ async def test_messages_that_wait_are_carried_from_java_to_ours_and_back(tmp_pat
 
         store, timer = await opened(configuration(root), SystemClock())
         work(timer)
-        assert timer.pending(TOPIC) == SENT_THERE - 1
-        waiting = [
-            message for _, data in numbered_records(store, "rmq_sys_wheel_timer", 0) if (message := decode(data))
-        ]
-        assert [handle_of(message, "broker-a") for message in waiting[:SENT_THERE]] == handles
+        assert timer.pending(TOPIC) == SENT_BY_JAVA - 1
+        waiting = [decode(data) for _, data in numbered_records(store, "rmq_sys_wheel_timer", 0)]
+        assert [handle_of(message, "broker-a") for message in waiting[:SENT_BY_JAVA]] == handles
         assert decode_handle(handles[0]).unique_id == waiting[0].get("UNIQ_KEY")
-        for number in range(SENT_HERE):
-            message = send_here(store, timer, number, deliver)
+        sent_here = [send_here(store, timer, number, deliver) for number in range(SENT_BY_US)]
         mark = recall(
-            handle_of(message, "b") or "",
+            handle_of(sent_here[-1], "b") or "",
             store.config,
             SystemClock().millis(),
             topic=TOPIC,
@@ -119,19 +116,19 @@ async def test_messages_that_wait_are_carried_from_java_to_ours_and_back(tmp_pat
         mark = timer.divert(mark)
         store.append([Append(mark.topic, mark.queue_id, encode(mark))])
         work(timer)
-        assert timer.pending(TOPIC) == SENT_THERE + SENT_HERE - 2
+        assert timer.pending(TOPIC) == SENT_BY_JAVA + SENT_BY_US - 2
         assert delivered(store) == []
         await timer.close()
         await store.close()
 
-        await expect_all_of(tmp_path / "copy", root, deliver)
-        with broker(VERSION, naming.address, properties=places) as serving:
-            await until_registered(naming.address)
-            total = SENT_THERE + SENT_HERE - 2
+        await check_deliveries(tmp_path / "copy", root, deliver)
+        with broker(VERSION, naming.address, properties=properties) as serving:
+            await wait_for_broker(naming.address)
+            total = SENT_BY_JAVA + SENT_BY_US - 2
             consumed = run_java(VERSION, "Consume.java", naming.address, TOPIC, "reader", str(total), "100")
             assert f"consumed {total}\n" in consumed.stdout, consumed
-            assert not {f"here {SENT_HERE - 1}", f"there {SENT_THERE - 1}"} & set(consumed.stdout.splitlines())
-            # How far its timer has come is written every second, and when it stops.
+            assert not {f"here {SENT_BY_US - 1}", f"there {SENT_BY_JAVA - 1}"} & set(consumed.stdout.splitlines())
+            # The broker writes the progress of its timer every second, and when it stops.
             serving.terminate()
 
     store, timer = await opened(configuration(root), SystemClock())
@@ -143,8 +140,8 @@ async def test_messages_that_wait_are_carried_from_java_to_ours_and_back(tmp_pat
     await store.close()
 
 
-async def expect_all_of(copy: Path, root: Path, deliver: int) -> None:
-    """Lets time pass for a copy of the directory, with ours, and looks at what is delivered."""
+async def check_deliveries(copy: Path, root: Path, deliver: int) -> None:
+    """Open a copy of the directory with Kerolox, advance the clock, and check the delivered messages."""
     shutil.copytree(root, copy)
     clock = ManualClock(deliver)
     store, timer = await opened(configuration(copy), clock)
@@ -152,7 +149,7 @@ async def expect_all_of(copy: Path, root: Path, deliver: int) -> None:
     await clock.advance(1.0)
     work(timer)
     bodies = sorted(message.body.decode() for message in delivered(store))
-    there = [f"there {number}" for number in range(SENT_THERE - 1)]
-    assert bodies == sorted(there + [f"here {number}" for number in range(SENT_HERE - 1)])
+    there = [f"there {number}" for number in range(SENT_BY_JAVA - 1)]
+    assert bodies == sorted(there + [f"here {number}" for number in range(SENT_BY_US - 1)])
     await timer.close()
     await store.close()

@@ -1,4 +1,4 @@
-"""Java's transaction producers against a broker of ours."""
+"""Java's transaction producers on our broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.apache.requirements import require_java
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
 
 TOPIC = "transacted"
-SOON = {"transactionTimeOut": "1000", "transactionCheckInterval": "300", "transactionOpBatchInterval": "100"}
+FAST_CHECKS = {"transactionTimeOut": "1000", "transactionCheckInterval": "300", "transactionOpBatchInterval": "100"}
 
 
 def messages_of(store: Store, topic: str) -> list[Message]:
@@ -35,7 +35,7 @@ def messages_of(store: Store, topic: str) -> list[Message]:
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_only_transactions_committed_by_a_java_producer_are_consumed(version: str, tmp_path: Path) -> None:
     require_java()
-    async with Cluster(tmp_path, settings=SOON) as cluster:
+    async with Cluster(tmp_path, settings=FAST_CHECKS) as cluster:
         broker = cluster.brokers[0]
         sent = await asyncio.to_thread(run_java, version, "Transact.java", cluster.namesrv_addr, TOPIC)
         assert "done\n" in sent.stdout, sent

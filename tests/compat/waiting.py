@@ -1,4 +1,4 @@
-"""Polls for an effect of another process until a deadline, and returns the time it took."""
+"""Waits for effects of other processes by polling."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _PAUSE_SECONDS = 0.1
 _LISTED_SECONDS = 90.0
 
 
-def eventually(question: Callable[[], bool], timeout_seconds: float, what: str) -> float:
-    """Returns after how many seconds `question` was first true; fails at the deadline."""
+def eventually(condition: Callable[[], bool], timeout_seconds: float, description: str) -> float:
+    """Wait until `condition` is true; return the seconds it took. Fails after the timeout."""
     started = time.monotonic()
-    while not question():
+    while not condition():
         waited = time.monotonic() - started
-        assert waited < timeout_seconds, f"{what}: not within {timeout_seconds} s"
+        assert waited < timeout_seconds, f"{description}: not within {timeout_seconds} s"
         time.sleep(_PAUSE_SECONDS)
     return time.monotonic() - started
 
 
 async def until_listed(namesrv_addr: str, *names: str) -> None:
-    """Returns when brokers that auto-create topics are registered: any, or all with these names.
+    """Return when brokers that auto-create topics are registered: any broker, or all with these names.
 
-    On a busy machine the first registration of one that has begun to serve may be lost, and the next comes later.
+    On a busy machine, the first registration of a broker may get lost; it is repeated only after a while.
     """
     async with Client() as client, asyncio.timeout(_LISTED_SECONDS):
         while not await _is_listed(client, namesrv_addr, names):

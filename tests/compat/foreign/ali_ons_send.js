@@ -4,7 +4,7 @@
 const { Producer, Message } = require('ali-ons');
 
 async function main([nameSrv, topic, body]) {
-  // It insists on an HTTP client although an address given outright never asks it anything.
+  // The client requires an HTTP client, which it does not use if the NameServer address is given.
   const httpclient = { request: () => Promise.reject(new Error('no address server here')) };
   const producer = new Producer({ httpclient, nameSrv, producerGroup: 'compat_ali_ons' });
   producer.on('error', error => console.error(error));

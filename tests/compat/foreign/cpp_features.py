@@ -1,8 +1,10 @@
-"""cpp_features.py NAMESRV PREFIX FEATURE...: tries what the C++ client can do, as Features.java does with Java's.
+"""cpp_features.py NAMESRV PREFIX FEATURE...: runs features of the C++ client, like Features.java for Java's client.
 
-Prints for each feature a line "FEATURE, ok, failed or absent, what was seen", parted by tabs. What it cannot do for
-itself it asks for in a line "please reset TOPIC GROUP". "NAMESRV member TOPIC GROUP" is a consumer until it is killed.
+Prints a line of three tab-separated fields for each feature: its name; ok, failed or absent; and the observed result.
+The line "please reset TOPIC GROUP" asks the test to reset offsets. "NAMESRV member TOPIC GROUP" consumes until killed.
 """
+
+from __future__ import annotations
 
 import os
 import re
@@ -10,14 +12,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar, overload
 
 import rocketmq.client as client  # type: ignore[import-not-found]
 from rocketmq.ffi import dll  # type: ignore[import-not-found]
 
+T = TypeVar("T")
+
 COUNT = 16
-SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 def main() -> None:
@@ -27,31 +33,31 @@ def main() -> None:
         consumer.shutdown()
     with ThreadPoolExecutor(8) as threads:
         for feature in sys.argv[3:]:
-            threads.submit(attempt, feature)
+            threads.submit(run_feature, feature)
     print("ended", flush=True)
-    # Its threads have been seen to crash while they are taken down.
+    # Threads of the library may crash during a normal exit.
     os._exit(0)
 
 
-def attempt(feature: str) -> None:
+def run_feature(feature: str) -> None:
     topic = f"{sys.argv[2]}_{re.sub('[^A-Za-z0-9]+', '_', feature)}"
     try:
         if feature in ABSENT:
-            state, detail = "absent", absence(ABSENT[feature])
+            state, detail = "absent", check_absent(ABSENT[feature])
         else:
             state, detail = "ok", FEATURES[feature](topic)
     except Exception as error:
         state, detail = "failed", f"{type(error).__name__}: {error}".replace("\n", " ")
-    say(feature, state, detail)
+    print_fields(feature, state, detail)
 
 
-def say(*words: str) -> None:
-    # In one piece: other threads print as well.
+def print_fields(*words: str) -> None:
+    # One write, because other threads print, too.
     sys.stdout.write("\t".join(words) + "\n")
     sys.stdout.flush()
 
 
-# The library's functions without which there is no way to it.
+# Features without support in this client, and the library function that they would need.
 ABSENT = {
     "transaction committed": "CreateTransactionProducer",
     "transaction rolled back": "CreateTransactionProducer",
@@ -62,127 +68,127 @@ ABSENT = {
 }
 
 
-def absence(name: str) -> str:
+def check_absent(name: str) -> str:
     if hasattr(dll, name) or hasattr(client, name):
-        raise AssertionError(f"there is {name}")
+        raise AssertionError(f"the client has {name}")
     return f"no {name}"
 
 
 def send_sync(topic: str) -> str:
-    seen, _ = watch(topic)
+    received, _ = start_consumer(topic)
     for number in range(COUNT):
-        assert routed(producer().send_sync, made(topic, number)).status == client.SendStatus.OK
-    expect(seen, COUNT)
-    # It does not say which broker took a message: more than one at offset 0 of a queue means more than one broker.
-    assert len(seen.queues) > len(set(zip(seen.queues, seen.offsets, strict=True))), "all on one broker"
+        assert send_when_routed(shared_producer().send_sync, new_message(topic, number)).status == client.SendStatus.OK
+    expect_messages(received, COUNT)
+    # The client does not tell the broker of a message: an offset that occurs twice in a queue means two brokers.
+    assert len(received.queues) > len(set(zip(received.queues, received.offsets, strict=True))), "all on one broker"
     return f"{COUNT} over 2 brokers"
 
 
 def send_async(topic: str) -> str:
-    seen, _ = watch(topic)
+    received, _ = start_consumer(topic)
     answers: list[object] = []
-    messages = [made(topic, number) for number in range(COUNT)]
+    messages = [new_message(topic, number) for number in range(COUNT)]
     for message in messages:
-        routed(producer().send_async, message, answers.append, answers.append)
-    until("answers", lambda: len(answers) == COUNT)
+        send_when_routed(shared_producer().send_async, message, answers.append, answers.append)
+    wait_for("answers", lambda: len(answers) == COUNT)
     assert all(getattr(answer, "status", None) == client.SendStatus.OK for answer in answers), answers
-    expect(seen, COUNT)
+    expect_messages(received, COUNT)
     return f"{COUNT} answered and consumed"
 
 
 def send_oneway(topic: str) -> str:
-    seen, _ = watch(topic)
+    received, _ = start_consumer(topic)
     for number in range(COUNT):
-        routed(producer().send_oneway, made(topic, number))
-    expect(seen, COUNT)
+        send_when_routed(shared_producer().send_oneway, new_message(topic, number))
+    expect_messages(received, COUNT)
     return f"{COUNT} consumed"
 
 
 def send_batch(topic: str) -> str:
-    seen, _ = watch(topic)
-    messages = [made(topic, number) for number in range(COUNT)]
-    assert routed(producer().send_batch, messages).status == client.SendStatus.OK
-    expect(seen, COUNT)
-    assert len(set(seen.queues)) == 1, seen.queues
+    received, _ = start_consumer(topic)
+    messages = [new_message(topic, number) for number in range(COUNT)]
+    assert send_when_routed(shared_producer().send_batch, messages).status == client.SendStatus.OK
+    expect_messages(received, COUNT)
+    assert len(set(received.queues)) == 1, received.queues
     return f"a batch of {COUNT} in one queue"
 
 
 def send_ordered(topic: str) -> str:
     for step in range(10):
         for order in range(3):
-            routed(producer().send_orderly, made(topic, f"{order}:{step}"), order)
-    seen, _ = watch(topic, orderly=True)
-    until("30 steps", lambda: len(seen.bodies) >= 30)
+            send_when_routed(shared_producer().send_orderly, new_message(topic, f"{order}:{step}"), order)
+    received, _ = start_consumer(topic, orderly=True)
+    wait_for("30 steps", lambda: len(received.bodies) >= 30)
     for order in range(3):
-        steps = [body.split(":")[1] for body in seen.bodies if body.startswith(f"{order}:")]
-        assert steps == list("0123456789"), seen.bodies
+        steps = [body.split(":")[1] for body in received.bodies if body.startswith(f"{order}:")]
+        assert steps == list("0123456789"), received.bodies
     return "three orders of ten steps, each in order"
 
 
 def send_delayed(topic: str) -> str:
-    seen, _ = watch(topic)
+    received, _ = start_consumer(topic)
     for number in range(4):
-        message = made(topic, number)
+        message = new_message(topic, number)
         message.set_delay_time_level(2)
-        routed(producer().send_sync, message)
-    expect(seen, 4)
-    assert 1900 <= min(seen.waits) < 10000, seen.waits
+        send_when_routed(shared_producer().send_sync, message)
+    expect_messages(received, 4)
+    assert 1900 <= min(received.waits) < 10000, received.waits
     return "4 after two seconds"
 
 
 def send_keyed(topic: str) -> str:
-    seen, _ = watch(topic)
-    message = made(topic, 3)
+    received, _ = start_consumer(topic)
+    message = new_message(topic, 3)
     message.set_keys("first3")
-    routed(producer().send_sync, message)
-    until("keyed", lambda: seen.keys == ["first3"])
+    send_when_routed(shared_producer().send_sync, message)
+    wait_for("keyed", lambda: received.keys == ["first3"])
     return "found by key"
 
 
 def send_compressed(topic: str) -> str:
-    seen, _ = watch(topic)
+    received, _ = start_consumer(topic)
     text = "0123456789" * 10000
-    routed(producer().send_sync, made(topic, text))
-    until("compressed", lambda: len(seen.bodies) == 1)
-    assert seen.bodies == [text]
-    assert seen.sizes[0] < 10000, seen.sizes
-    return f"100,000 bytes stored as {seen.sizes[0]}"
+    send_when_routed(shared_producer().send_sync, new_message(topic, text))
+    wait_for("compressed", lambda: len(received.bodies) == 1)
+    assert received.bodies == [text]
+    assert received.sizes[0] < 10000, received.sizes
+    return f"100,000 bytes stored as {received.sizes[0]}"
 
 
 def push_concurrently(topic: str) -> str:
-    seen, consumer = watch(topic)
+    received, consumer = start_consumer(topic)
     for number in range(COUNT):
-        routed(producer().send_sync, made(topic, number))
-    expect(seen, COUNT)
+        send_when_routed(shared_producer().send_sync, new_message(topic, number))
+    expect_messages(received, COUNT)
     consumer.shutdown()
-    routed(producer().send_sync, made(topic, COUNT))
-    later, _ = watch(topic, instance="again")
-    until("the last", lambda: bool(later.bodies))
+    send_when_routed(shared_producer().send_sync, new_message(topic, COUNT))
+    later, _ = start_consumer(topic, instance="again")
+    wait_for("the last", lambda: bool(later.bodies))
     assert later.bodies == [f"message {COUNT}"], later.bodies
     return f"{COUNT}, and after a pause where it left off"
 
 
 def push_orderly(topic: str) -> str:
-    seen, _ = watch(topic, orderly=True)
+    received, _ = start_consumer(topic, orderly=True)
     for number in range(40):
-        routed(producer().send_sync, made(topic, number))
-    until("40 in order", lambda: len(seen.bodies) >= 40)
-    # It does not say from which of the brokers a message is: there are two queues of every number.
+        send_when_routed(shared_producer().send_sync, new_message(topic, number))
+    wait_for("40 in order", lambda: len(received.bodies) >= 40)
+    # The client does not tell the broker of a message: there are two queues with each id.
     expected: dict[int, list[int]] = {}
-    for queue, offset in zip(seen.queues, seen.offsets, strict=True):
+    for queue, offset in zip(received.queues, received.offsets, strict=True):
         nexts = expected.setdefault(queue, [0, 0])
-        assert offset in nexts, (seen.queues, seen.offsets)
+        assert offset in nexts, (received.queues, received.offsets)
         nexts[nexts.index(offset)] += 1
     return "40 in 8 queues, each in order"
 
 
 def pull(topic: str) -> str:
     for number in range(COUNT):
-        routed(producer().send_sync, made(topic, number))
+        send_when_routed(shared_producer().send_sync, new_message(topic, number))
     consumer = client.PullConsumer(f"{topic}_group")
     consumer.set_namesrv_addr(sys.argv[1])
     consumer.start()
-    # Its table of offsets forgets the broker, so that the queues of the second are read from where the first's ended.
+    # Its offset table ignores the broker name, so the queues of the second broker would be read from a wrong offset.
     consumer.get_message_queue_offset = lambda queue: 0
     bodies = {message.body.decode() for message in consumer.pull(topic)}
     assert len(bodies) == COUNT, bodies
@@ -191,100 +197,110 @@ def pull(topic: str) -> str:
 
 def broadcast(topic: str) -> str:
     model = client.MessageModel.BROADCASTING
-    both = [watch(topic, instance=f"broadcast{member}", model=model)[0] for member in range(2)]
+    both = [start_consumer(topic, instance=f"broadcast{member}", model=model)[0] for member in range(2)]
     for number in range(COUNT):
-        routed(producer().send_sync, made(topic, number))
-    for seen in both:
-        expect(seen, COUNT)
+        send_when_routed(shared_producer().send_sync, new_message(topic, number))
+    for received in both:
+        expect_messages(received, COUNT)
     return f"{COUNT} to each of two"
 
 
 def by_tags(topic: str) -> str:
-    seen, _ = watch(topic, expression="TagA || TagC")
+    received, _ = start_consumer(topic, expression="TagA || TagC")
     for number in range(24):
-        message = made(topic, number)
+        message = new_message(topic, number)
         message.set_tags("Tag" + "ABCD"[number % 4])
-        routed(producer().send_sync, message)
-    until("12 chosen by tag", lambda: len(seen.bodies) >= 12)
-    assert set(seen.bodies) == {f"message {number}" for number in range(0, 24, 2)}, seen.bodies
+        send_when_routed(shared_producer().send_sync, message)
+    wait_for("12 chosen by tag", lambda: len(received.bodies) >= 12)
+    assert set(received.bodies) == {f"message {number}" for number in range(0, 24, 2)}, received.bodies
     return "12 of 24"
 
 
 def retry_to_dead_letters(topic: str) -> str:
-    """The group may try twice again, which was set at the broker: this client has no setting for it."""
+    """The test limits the group to two retries at the broker, because this client has no setting for it."""
     times: list[int] = []
 
     def refuse(_: object, handle: object) -> int:
         times.append(client.RecvMessage(handle).reconsume_times)
         return 1
 
-    consumer = made_consumer(topic, f"{topic}_group", "refusing")
+    consumer = new_consumer(f"{topic}_group", "refusing")
     assert dll.Subscribe(consumer._handle, topic.encode(), b"*") == 0
     consumer._register_callback(refuse)
     consumer.start()
-    routed(producer().send_sync, made(topic, 0))
-    until("tried three times", lambda: len(times) >= 3)
-    dead, _ = watch(f"%DLQ%{topic}_group", group=f"{topic}_undertaker", instance="undertaker")
-    until("dead letter", lambda: dead.bodies == ["message 0"])
+    send_when_routed(shared_producer().send_sync, new_message(topic, 0))
+    wait_for("tried three times", lambda: len(times) >= 3)
+    dead, _ = start_consumer(f"%DLQ%{topic}_group", group=f"{topic}_dlq_reader", instance="dlq_reader")
+    wait_for("dead letter", lambda: dead.bodies == ["message 0"])
     assert times == [0, 1, 2], times
     return "tried 3 times, then a dead letter"
 
 
 def offset_reset(topic: str) -> str:
-    seen, _ = watch(topic)
+    received, _ = start_consumer(topic)
     for number in range(COUNT):
-        routed(producer().send_sync, made(topic, number))
-    expect(seen, COUNT)
-    say("please", "reset", f"{topic} {topic}_group")
-    until("taken twice", lambda: len(seen.bodies) >= 2 * COUNT)
-    assert len(set(seen.bodies)) == COUNT
+        send_when_routed(shared_producer().send_sync, new_message(topic, number))
+    expect_messages(received, COUNT)
+    print_fields("please", "reset", f"{topic} {topic}_group")
+    wait_for("taken twice", lambda: len(received.bodies) >= 2 * COUNT)
+    assert len(set(received.bodies)) == COUNT
     return f"{COUNT} taken twice"
 
 
 def rebalancing(topic: str) -> str:
-    """Two consumers, to which a third comes that is killed: messages go to all who are there, and none is lost."""
-    both = [watch(topic, instance=f"member{member}")[0] for member in range(2)]
+    """A third consumer joins two and is killed: messages go to all running consumers, and none is lost."""
+    both = [start_consumer(topic, instance=f"member{member}")[0] for member in range(2)]
     sent = 0
     printed = f"{topic}.txt"
 
-    def share(wanted: "set[int]", taken: "list[list[str]]") -> bool:
-        """Sends on until exactly these take messages, and all have been taken by somebody."""
+    def is_shared(expected: set[int], consumed: Sequence[Sequence[str]]) -> bool:
+        """Send messages and wait until all are consumed; return whether exactly these consumers got some."""
         nonlocal sent
-        before = [len(bodies) for bodies in taken]
+        before = [len(bodies) for bodies in consumed]
         for _ in range(2 * COUNT):
-            routed(producer().send_sync, made(topic, sent))
+            send_when_routed(shared_producer().send_sync, new_message(topic, sent))
             sent += 1
-        until("all taken", lambda: len({body for bodies in taken for body in bodies}) == sent)
-        return {at for at, bodies in enumerate(taken) if len(bodies) > before[at]} == wanted
+        wait_for("all consumed", lambda: len({body for bodies in consumed for body in bodies}) == sent)
+        return {at for at, bodies in enumerate(consumed) if len(bodies) > before[at]} == expected
 
-    taken = [seen.bodies for seen in both]
-    until("a share for two", lambda: share({0, 1}, taken))
+    consumed = [received.bodies for received in both]
+    wait_for("queues shared by two", lambda: is_shared({0, 1}, consumed))
     with Path(printed).open("wb") as output:
         command = [sys.executable, __file__, sys.argv[1], "member", topic, f"{topic}_group"]
         third = subprocess.Popen(command, stdout=output)
-    until("a share for three", lambda: share({0, 1, 2}, [*taken, lines(printed)]) or len(lines(printed)) > 4)
+    lines = PrintedMessages(printed)
+    wait_for("queues shared by three", lambda: is_shared({0, 1, 2}, [*consumed, lines]) or len(lines) > 4)
     third.kill()
     third.wait()
-    got = lines(printed)
-    until("a share for two again", lambda: share({0, 1}, [*taken, got]))
-    return f"two, three, two consumers; the third took {len(got)}, none of {sent} lost"
+    wait_for("queues shared by two again", lambda: is_shared({0, 1}, [*consumed, lines]))
+    return f"two, three, two consumers; the third took {len(lines)}, none of {sent} lost"
 
 
-class lines(list):  # type: ignore[type-arg]  # noqa: N801
-    """The messages in a file, read again whenever they are looked at."""
+class PrintedMessages(Sequence[str]):
+    """The messages that another process has printed to a file; the file is read at each access."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        with Path(self._path).open() as file:
-            return iter([line.strip() for line in file if line.startswith("message ")])
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        return self._read()[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len(self._read())
+
+    def _read(self) -> list[str]:
+        with Path(self._path).open() as file:
+            return [line.strip() for line in file if line.startswith("message ")]
 
 
-FEATURES = {
+FEATURES: dict[str, Callable[[str], str]] = {
     "send sync": send_sync,
     "send async": send_async,
     "send oneway": send_oneway,
@@ -304,8 +320,8 @@ FEATURES = {
 }
 
 
-class Seen:
-    """What a consumer was given. The handle of a message ends with its callback, so its parts are kept."""
+class Received:
+    """Data of the received messages. A message is valid only during the callback, so its parts are copied."""
 
     def __init__(self) -> None:
         self.bodies: list[str] = []
@@ -315,7 +331,7 @@ class Seen:
         self.sizes: list[int] = []
         self.waits: list[int] = []
 
-    def __call__(self, message: "client.RecvMessage") -> None:
+    def __call__(self, message: client.RecvMessage) -> None:
         self.keys.append(text(message.keys))
         self.queues.append(message.queue_id)
         self.offsets.append(message.queue_offset)
@@ -324,82 +340,108 @@ class Seen:
         self.bodies.append(text(message.body))
 
 
-def text(value: "bytes | str | None") -> str:
+def text(value: bytes | str | None) -> str:
     return value.decode() if isinstance(value, bytes) else value or ""
 
 
-def watch(topic: str, orderly: bool = False, expression: str = "*", **options: object) -> "tuple[Seen, object]":
-    seen = Seen()
-    group = str(options.pop("group", f"{topic}_group"))
-    instance = str(options.pop("instance", topic))
-    return seen, consume(topic, seen, group, instance, orderly=orderly, expression=expression, **options)
+def start_consumer(
+    topic: str,
+    *,
+    group: str | None = None,
+    instance: str | None = None,
+    orderly: bool = False,
+    expression: str = "*",
+    model: object = None,
+) -> tuple[Received, client.PushConsumer]:
+    """Start a consumer, by default of the topic's own group; return its messages and the consumer."""
+    received = Received()
+    consumer = consume(
+        topic,
+        received,
+        group or f"{topic}_group",
+        instance or topic,
+        orderly=orderly,
+        expression=expression,
+        model=model,
+    )
+    return received, consumer
 
 
-def consume(topic, callback, group, instance, orderly=False, expression="*", model=None):  # type: ignore[no-untyped-def]
-    consumer = made_consumer(topic, group, instance, orderly, model)
+def consume(
+    topic: str,
+    callback: Callable[[client.RecvMessage], object],
+    group: str,
+    instance: str,
+    *,
+    orderly: bool = False,
+    expression: str = "*",
+    model: object = None,
+) -> client.PushConsumer:
+    consumer = new_consumer(group, instance, orderly=orderly, model=model)
     consumer.subscribe(topic, callback, expression)
     consumer.start()
     return consumer
 
 
-KEPT: list[object] = []
+# Keeps consumers and their callbacks alive.
+CONSUMERS: list[client.PushConsumer] = []
 
 
-def made_consumer(topic, group, instance, orderly=False, model=None):  # type: ignore[no-untyped-def]
+def new_consumer(group: str, instance: str, *, orderly: bool = False, model: object = None) -> client.PushConsumer:
     model = client.MessageModel.CLUSTERING if model is None else model
     consumer = client.PushConsumer(group, orderly=orderly, message_model=model)
     consumer.set_namesrv_addr(sys.argv[1])
     consumer.set_instance_name(instance)
     consumer.set_thread_count(1)
-    KEPT.append(consumer)
+    CONSUMERS.append(consumer)
     return consumer
 
 
 LOCK = threading.Lock()
-PRODUCERS: list[object] = []
+PRODUCERS: list[client.Producer] = []
 
 
-def routed(send, *given):  # type: ignore[no-untyped-def]
-    """Sends once the topic has a route.
+def send_when_routed(send: Callable[..., T], *arguments: object) -> T:
+    """Send once the topic has a route.
 
-    The threads here share one producer, and who looks for a route while another thread does may be told that there is
-    none, also when it sends synchronously and so looks more than once.
+    All threads share one producer. If one thread queries a route, a send of another thread may fail with "No route
+    info", even a synchronous one, which queries the route more than once.
     """
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
-            return send(*given)
+            return send(*arguments)
         except Exception as error:
             if "No route info" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
-def producer():  # type: ignore[no-untyped-def]
+def shared_producer() -> client.Producer:
     with LOCK:
         if not PRODUCERS:
-            made = client.Producer(f"{sys.argv[2]}_producers", timeout=10000)
-            made.set_namesrv_addr(sys.argv[1])
-            made.start()
-            PRODUCERS.append(made)
+            producer = client.Producer(f"{sys.argv[2]}_producers", timeout=10000)
+            producer.set_namesrv_addr(sys.argv[1])
+            producer.start()
+            PRODUCERS.append(producer)
         return PRODUCERS[0]
 
 
-def made(topic, number):  # type: ignore[no-untyped-def]
+def new_message(topic: str, body: int | str) -> client.Message:
     message = client.Message(topic)
-    message.set_body(f"message {number}" if isinstance(number, int) else number)
+    message.set_body(f"message {body}" if isinstance(body, int) else body)
     return message
 
 
-def expect(seen: Seen, count: int) -> None:
-    until(f"{count} consumed", lambda: len(seen.bodies) >= count)
-    assert sorted(seen.bodies) == sorted(f"message {number}" for number in range(count)), seen.bodies
+def expect_messages(received: Received, count: int) -> None:
+    wait_for(f"{count} consumed", lambda: len(received.bodies) >= count)
+    assert sorted(received.bodies) == sorted(f"message {number}" for number in range(count)), received.bodies
 
 
-def until(what, is_true):  # type: ignore[no-untyped-def]
-    deadline = time.monotonic() + SECONDS
-    while not is_true():
-        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}"
+def wait_for(description: str, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {TIMEOUT_SECONDS} s: {description}"
         time.sleep(0.05)
 
 

@@ -1,8 +1,10 @@
 """cpp_rates.py NAMESRV TOPIC MODE BODY_SIZE WARM_UP SECONDS, or NAMESRV TOPIC push GROUP SKIP COUNT: the C++ client.
 
-Prints "measured COUNT SECONDS CPU_SECONDS", as bench/client_ours.py does. "many" sends with callbacks, "threads" waits
-for each answer in a thread: which of the two is faster depends on the machine.
+Prints "measured COUNT SECONDS CPU_SECONDS", like bench/client_ours.py. "many" sends with callbacks, "threads" waits
+for each response in a thread; which of the two is faster depends on the machine.
 """
+
+from __future__ import annotations
 
 import os
 import sys
@@ -15,7 +17,7 @@ import rocketmq.client as client  # type: ignore[import-not-found]
 from rocketmq.exceptions import ffi_check  # type: ignore[import-not-found]
 from rocketmq.ffi import SEND_EXCEPTION_CALLBACK, SEND_SUCCESS_CALLBACK, dll  # type: ignore[import-not-found]
 
-AT_ONCE = 256
+IN_FLIGHT = 256
 BATCH_SIZE = 16
 TIMEOUT_MILLIS = 30000
 
@@ -28,7 +30,7 @@ def main() -> None:
         consume(namesrv, topic, sys.argv[4], int(sys.argv[5]), int(sys.argv[6]))
     else:
         send(namesrv, topic, mode, int(sys.argv[4]), float(sys.argv[5]), float(sys.argv[6]))
-    # Its threads have been seen to crash while they are taken down.
+    # Threads of the library may crash during a normal exit.
     sys.stdout.flush()
     os._exit(0)
 
@@ -39,24 +41,24 @@ def send(namesrv: str, topic: str, mode: str, body_size: int, warm_up: float, se
     producer.start()
     body = "x" * body_size
 
-    def made():  # type: ignore[no-untyped-def]
+    def new_message() -> client.Message:
         message = client.Message(topic)
         message.set_body(body)
         return message
 
-    def send_one_by_one(counts: "list[int]", number: int) -> None:
+    def send_one_by_one(counts: list[int], number: int) -> None:
         while not HAS_ENDED.is_set():
-            producer.send_sync(made())
+            producer.send_sync(new_message())
             counts[number] += 1
 
-    def send_batches(counts: "list[int]", number: int) -> None:
+    def send_batches(counts: list[int], number: int) -> None:
         while not HAS_ENDED.is_set():
-            producer.send_batch([made() for _ in range(BATCH_SIZE)])
+            producer.send_batch([new_message() for _ in range(BATCH_SIZE)])
             counts[number] += BATCH_SIZE
 
-    def send_with_callbacks(counts: "list[int]", number: int) -> None:
-        """Not by `Producer.send_async`, which keeps two callbacks of each message and looks through all of them."""
-        free = threading.Semaphore(AT_ONCE)
+    def send_with_callbacks(counts: list[int], number: int) -> None:
+        """Do not use `Producer.send_async`, which keeps two callbacks per message and searches all of them."""
+        free = threading.Semaphore(IN_FLIGHT)
 
         def succeeded(_: object) -> None:
             counts[number] += 1
@@ -67,18 +69,18 @@ def send(namesrv: str, topic: str, mode: str, body_size: int, warm_up: float, se
             os._exit(1)
 
         on_success, on_exception = SEND_SUCCESS_CALLBACK(succeeded), SEND_EXCEPTION_CALLBACK(failed)
-        # A message must outlive its sending.
-        kept = deque(maxlen=16 * AT_ONCE)  # type: ignore[var-annotated]
+        # A message must stay alive until it is sent.
+        kept: deque[client.Message] = deque(maxlen=16 * IN_FLIGHT)
         while not HAS_ENDED.is_set():
             free.acquire()
-            message = made()
+            message = new_message()
             kept.append(message)
             ffi_check(dll.SendMessageAsync(producer._handle, message, on_success, on_exception))
-        for _ in range(AT_ONCE):
+        for _ in range(IN_FLIGHT):
             free.acquire()
 
     work = {"batches": send_batches, "many": send_with_callbacks}.get(mode, send_one_by_one)
-    counts = [0] * (AT_ONCE if mode == "threads" else 1)
+    counts = [0] * (IN_FLIGHT if mode == "threads" else 1)
 
     def run(number: int) -> None:
         try:
@@ -87,33 +89,33 @@ def send(namesrv: str, topic: str, mode: str, body_size: int, warm_up: float, se
             traceback.print_exc()
             os._exit(1)
 
-    # With the first, the topic's route is known; 256 threads that ask for it at once are too much for it.
-    producer.send_sync(made())
+    # The first message makes the client query the route; 256 threads that query it at once would fail.
+    producer.send_sync(new_message())
     for number in range(len(counts)):
         threading.Thread(target=run, args=(number,), daemon=True).start()
     while not any(counts):
         time.sleep(0.01)
     time.sleep(warm_up)
-    first, began, cpu = sum(counts), time.perf_counter(), time.process_time()
+    first, started, cpu = sum(counts), time.perf_counter(), time.process_time()
     time.sleep(seconds)
-    say(sum(counts) - first, began, cpu)
+    print_result(sum(counts) - first, started, cpu)
 
 
 def consume(namesrv: str, topic: str, group: str, skip: int, count: int) -> None:
     lock, is_complete = threading.Lock(), threading.Event()
-    seen = size = 0
-    began, cpu = time.perf_counter(), time.process_time()
+    consumed = size = 0
+    started, cpu = time.perf_counter(), time.process_time()
 
-    def handle(message: "client.RecvMessage") -> None:
-        nonlocal seen, size, began, cpu
+    def handle(message: client.RecvMessage) -> None:
+        nonlocal consumed, size, started, cpu
         length = len(message.body)
         with lock:
             size += length
-            seen += 1
-            if seen == skip:
-                began, cpu = time.perf_counter(), time.process_time()
-            elif seen == count:
-                say(count - skip, began, cpu)
+            consumed += 1
+            if consumed == skip:
+                started, cpu = time.perf_counter(), time.process_time()
+            elif consumed == count:
+                print_result(count - skip, started, cpu)
                 is_complete.set()
 
     consumer = client.PushConsumer(group)
@@ -124,8 +126,8 @@ def consume(namesrv: str, topic: str, group: str, skip: int, count: int) -> None
     consumer.shutdown()
 
 
-def say(count: int, began: float, cpu: float) -> None:
-    print(f"measured {count} {time.perf_counter() - began:.6f} {time.process_time() - cpu:.6f}", flush=True)
+def print_result(count: int, started: float, cpu: float) -> None:
+    print(f"measured {count} {time.perf_counter() - started:.6f} {time.process_time() - cpu:.6f}", flush=True)
 
 
 main()

@@ -1,16 +1,20 @@
-"""Runs cells, which are the arguments, in a kernel as a notebook would, one after the other; prints what they print.
+"""notebook.py CELL...: runs the cells one after the other in a notebook kernel, and prints their output.
 
-The cell "interrupt" is none: the one after it is interrupted as soon as it prints something.
+The argument "interrupt" is not a cell: the next cell is interrupted as soon as it prints something.
 """
 
-import sys
+from __future__ import annotations
 
-from jupyter_client.manager import start_new_kernel
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jupyter_client.manager import KernelManager, start_new_kernel  # type: ignore[import-not-found]
 
 TIMEOUT_SECONDS = 60
 
 
-def main(cells):
+def main(cells: Sequence[str]) -> None:
     manager, client = start_new_kernel(startup_timeout=TIMEOUT_SECONDS)
     try:
         is_interrupting = False
@@ -18,16 +22,18 @@ def main(cells):
             if cell == "interrupt":
                 is_interrupting = True
                 continue
-            show = shown(manager, is_interrupting)
-            client.execute_interactive(cell, output_hook=show, timeout=TIMEOUT_SECONDS, stop_on_error=False)
+            print_output = output_printer(manager, is_interrupting=is_interrupting)
+            client.execute_interactive(cell, output_hook=print_output, timeout=TIMEOUT_SECONDS, stop_on_error=False)
             is_interrupting = False
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
 
 
-def shown(manager, is_interrupting):
-    def show(message):
+def output_printer(manager: KernelManager, *, is_interrupting: bool) -> Callable[[dict[str, Any]], None]:
+    """Return a hook that prints the output messages of a cell, and interrupts the kernel at the first if wanted."""
+
+    def print_output(message: dict[str, Any]) -> None:
         kind, content = message["msg_type"], message["content"]
         if kind == "stream":
             sys.stdout.write(content["text"])
@@ -39,7 +45,7 @@ def shown(manager, is_interrupting):
             print("raised", content["ename"], content["evalue"])
         sys.stdout.flush()
 
-    return show
+    return print_output
 
 
 main(sys.argv[1:])

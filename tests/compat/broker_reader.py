@@ -14,7 +14,7 @@ from kerolox.wire.header import Empty, Header, Request, named
 # (topic, queue id) → records from the first offset on.
 Contents = dict[tuple[str, int], list[bytes]]
 # (topic, key) → physical offsets.
-Places = dict[tuple[str, str], list[int]]
+KeyOffsets = dict[tuple[str, str], list[int]]
 
 KEY_HITS_MAX = 64
 _TIMEOUT_SECONDS = 10.0
@@ -66,8 +66,8 @@ class QueryMessage(Request[Empty], code=RequestCode.QUERY_MESSAGE):
     is_unique_key: str = named("_UNIQUE_KEY_QUERY", default="false")
 
 
-class Served:
-    """Reads from the broker at `address`; `root` is its store directory, used only to list the queues."""
+class BrokerReader:
+    """Reads from the broker at `address`; its store directory `root` is used only to list the queues."""
 
     def __init__(self, client: Client, address: str, root: Path) -> None:
         self._client = client
@@ -75,7 +75,7 @@ class Served:
         self._root = root
 
     async def by_queue(self) -> Contents:
-        """Returns the records of all queues, including those of system topics."""
+        """Return the records of all queues, including those of system topics."""
         queues = sorted((path.parent.name, int(path.name)) for path in (self._root / "consumequeue").glob("*/*"))
         contents = {queue: await self._records(*queue) for queue in queues}
         return {queue: records for queue, records in contents.items() if records}
@@ -98,11 +98,11 @@ class Served:
         view = ViewMessageById(offset=physical_offset)
         return (await self._client.call(self._address, view, timeout_seconds=_TIMEOUT_SECONDS)).body
 
-    async def by_key(self, keys: Iterable[tuple[str, str]]) -> Places:
-        """Returns the physical offsets of the messages with each key, without hash collisions."""
-        return {(topic, key): await self._places(topic, key) for topic, key in keys}
+    async def by_key(self, keys: Iterable[tuple[str, str]]) -> KeyOffsets:
+        """Return the physical offsets of the messages with each key, without hash collisions."""
+        return {(topic, key): await self._key_offsets(topic, key) for topic, key in keys}
 
-    async def _places(self, topic: str, key: str) -> list[int]:
+    async def _key_offsets(self, topic: str, key: str) -> list[int]:
         query = QueryMessage(topic=topic, key=key)
         try:
             reply = await self._client.call(self._address, query, timeout_seconds=_TIMEOUT_SECONDS)
@@ -110,16 +110,16 @@ class Served:
             return []
         found = decode_all(reply.body, check_crc=True)
         # Deduplicated: after a kill, Java indexes the last message again.
-        places = {
+        offsets = {
             message.physical_offset
             for message in found
             if message.topic == topic and key in (message.get("UNIQ_KEY"), *message.keys)
         }
-        return sorted(places)
+        return sorted(offsets)
 
 
 def split(body: bytes) -> list[bytes]:
-    """Splits a body into its records."""
+    """Split a body into its records."""
     records: list[bytes] = []
     at = 0
     while at < len(body):

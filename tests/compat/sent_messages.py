@@ -1,4 +1,4 @@
-"""What a sender says of each message it has sent: Kinds.java, and our own `extending`."""
+"""The line that a sender (Kinds.java or `store_writer`) prints for each message."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from kerolox.message.compression import decompress
 from kerolox.message.message import Message
 
-# Kinds that a consumer of the topic gets, sooner or later; the others wait elsewhere for hours, or for ever.
+# Kinds that a consumer of the topic gets within a minute; the others stay in system topics.
 VISIBLE = frozenset(
     {"plain", "batch", "compressed", "large", "ipv6", "delivered", "delayed", "timer", "committed"},
 )
-# Kinds whose record lies in a queue of its own, until it is due or decided.
+# Kinds that are first stored in a system topic, until they are due, committed or rolled back.
 DIVERTED = frozenset(
     {"delayed", "delayed long", "timer", "timer long", "committed", "rolled back", "pending"},
 )
 
 # Java's producers do not learn the offset ids of their transactions.
-UNKNOWN = "null"
+UNKNOWN_OFFSET_ID = "null"
 
 _BODY_SIZE_MAX = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """Where the message was stored, which for a diverted kind is not yet its own topic, and its body's SHA-256."""
+class SentMessage:
+    """A sent message: where it was stored (for a diverted kind, in a system topic), and the SHA-256 of its body."""
 
     kind: str
     unique_key: str
@@ -40,21 +40,21 @@ class Sent:
         return "\t".join(words)
 
 
-def parse(lines: Iterable[str]) -> list[Sent]:
-    """Returns what the lines of a sender say."""
-    sent: list[Sent] = []
+def parse(lines: Iterable[str]) -> list[SentMessage]:
+    """Parse the lines of a sender."""
+    sent: list[SentMessage] = []
     for line in lines:
         if line.count("\t") == 5:
             kind, unique_key, offset_id, queue_offset, digest, keys = line.split("\t")
-            sent.append(Sent(kind, unique_key, offset_id, int(queue_offset), digest, tuple(keys.split(" "))))
+            sent.append(SentMessage(kind, unique_key, offset_id, int(queue_offset), digest, tuple(keys.split(" "))))
     return sent
 
 
 def digest(message: Message) -> str:
-    """The SHA-256 of the body as its sender knew it."""
+    """Return the SHA-256 of the decompressed body."""
     return hashlib.sha256(decompress(message.body, message.sys_flag, _BODY_SIZE_MAX)).hexdigest()
 
 
-def visible(sent: Iterable[Sent]) -> dict[str, str]:
-    """Returns the digest of every message that a consumer gets, by its unique key."""
+def visible(sent: Iterable[SentMessage]) -> dict[str, str]:
+    """Return the messages that a consumer gets: unique key → digest."""
     return {one.unique_key: one.digest for one in sent if one.kind in VISIBLE}

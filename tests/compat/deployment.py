@@ -1,4 +1,4 @@
-"""Two brokers that register with Apache's NameServer and with ours, so that both have the same routes."""
+"""Brokers that register with Apache's NameServers and with ours, so that all have the same routes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BROKER_NAMES = {"4.9.8": "broker-four", "5.5.0": "broker-five"}
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """For each version Apache's NameServer, ours, a broker and the tools; brokers know every NameServer."""
+class Deployment:
+    """Servers and tools by version: Apache's NameServer (reference), ours (subject), and a broker of both."""
 
     references: dict[str, Process]
     subjects: dict[str, Process]
@@ -30,11 +30,11 @@ class Stage:
     admins: dict[str, Admin]
 
     def ask_reference(self, version: str, *arguments: str) -> str:
-        """Returns the normalised mqadmin output for Apache's NameServer."""
+        """Return the normalised mqadmin output for Apache's NameServer."""
         return self._ask(version, self.references[version], arguments)
 
     def ask_subject(self, version: str, *arguments: str) -> str:
-        """Returns the normalised mqadmin output for our NameServer."""
+        """Return the normalised mqadmin output for our NameServer."""
         return self._ask(version, self.subjects[version], arguments)
 
     def _ask(self, version: str, server: Process, arguments: tuple[str, ...]) -> str:
@@ -42,13 +42,13 @@ class Stage:
 
 
 def ask(tool: Admin, server: Process, *arguments: str) -> str:
-    """Returns the normalised output of a command on both streams."""
+    """Return the normalised output of a command on both streams."""
     completed = tool.run(*arguments, namesrv=server.address)
     return normalised(completed.stdout + completed.stderr, server)
 
 
 def normalised(printed: str, server: Process) -> str:
-    """`printed` without the server's own address and home, rates, ages and the widths they cause."""
+    """Replace the server's own address and home, rates and ages in the output, and removes padding."""
     text = printed.replace(server.address, "NAMESRV").replace(str(server.home), "HOME")
     text = re.sub(r"(?<![\d.])\d+\.\d+(?![\d.])", "#.#", text)
     text = re.sub(r"\(\d+,\d+ms(\|\d+,\d+ms)?\)", "(load)", text)
@@ -56,8 +56,8 @@ def normalised(printed: str, server: Process) -> str:
 
 
 @contextlib.contextmanager
-def open_stage(versions: Sequence[str] = VERSIONS) -> Iterator[Stage]:
-    """Starts all processes, concurrently where possible."""
+def open_deployment(versions: Sequence[str] = VERSIONS) -> Iterator[Deployment]:
+    """Start all processes, concurrently where possible."""
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(versions)) as threads:
 
         def start_all(start: Callable[[str], AbstractContextManager[Process]]) -> dict[str, Process]:
@@ -71,4 +71,4 @@ def open_stage(versions: Sequence[str] = VERSIONS) -> Iterator[Stage]:
         for server in (*references.values(), *subjects.values()):
             asyncio.run(until_listed(server.address, *(BROKER_NAMES[version] for version in versions)))
         admins = {version: stack.enter_context(admin(version)) for version in versions}
-        yield Stage(references, subjects, brokers, admins)
+        yield Deployment(references, subjects, brokers, admins)

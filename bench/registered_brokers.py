@@ -11,13 +11,13 @@ from bench.measure import cpu_seconds
 from bench.requests import Broker
 from bench.servers import Server
 
-_FORGET_SECONDS_MAX = 30.0
+_UNREGISTER_SECONDS_MAX = 30.0
 
 
-class Registered:
-    """Registered brokers of one NameServer, each on its own connection.
+class RegisteredBrokers:
+    """The brokers registered with one NameServer, each on its own connection.
 
-    A NameServer forgets a broker when the connection that registered it closes.
+    A NameServer unregisters a broker when the connection that registered it is closed.
     """
 
     def __init__(self, server: Server) -> None:
@@ -25,7 +25,7 @@ class Registered:
         self._brokers: list[tuple[Broker, socket.socket]] = []
 
     def add(self, brokers: list[Broker]) -> tuple[float, float]:
-        """Registers the brokers one by one; returns wall seconds and CPU seconds of the server."""
+        """Register the brokers one by one; return wall seconds and CPU seconds of the server."""
         frames = [broker.registration() for broker in brokers]
         connections = [connect(self._server.port) for _ in brokers]
         cpu, started = cpu_seconds(self._server.pid), time.perf_counter()
@@ -33,22 +33,22 @@ class Registered:
             answer = decode(ask(connection, frame))
             if answer.code:
                 raise RuntimeError(f"{self._server.name} refused a registration: {answer.header}")
-        taken = time.perf_counter() - started, cpu_seconds(self._server.pid) - cpu
+        costs = time.perf_counter() - started, cpu_seconds(self._server.pid) - cpu
         self._brokers += zip(brokers, connections, strict=True)
-        return taken
+        return costs
 
     def refresh(self) -> None:
-        """Sends a heartbeat of every broker, and checks that it is still registered."""
+        """Send a heartbeat of every broker, and check that it is still registered."""
         for broker, connection in self._brokers:
             answer = decode(ask(connection, broker.version_query()))
             if answer.header["extFields"]["changed"] != "false":
                 raise RuntimeError(f"{self._server.name} lost {broker.name}: {answer.header}")
 
     def close(self) -> None:
-        """Closes the connections and returns when the NameServer has unregistered all brokers."""
+        """Close the connections and return when the NameServer has unregistered all brokers."""
         for _, connection in self._brokers:
             connection.close()
-        deadline = time.monotonic() + _FORGET_SECONDS_MAX
+        deadline = time.monotonic() + _UNREGISTER_SECONDS_MAX
         with connect(self._server.port) as connection:
             for broker in (broker for broker, _ in self._brokers):
                 query = encode(105, {"topic": broker.topics[-1]})

@@ -1,4 +1,4 @@
-"""Puts messages of every kind into a store, in a process of its own that may be killed: see `extend`."""
+"""Writes messages of every kind to a store, in a separate process that may be killed (`write_in_process`)."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from kerolox.store.delay.delay_levels import HALF_TOPIC, diversion, parse_levels
 from kerolox.store.log.commit_log import Appended
 from kerolox.store.message_encoder import MessageEncoder
 from kerolox.store.store import Store
-from tests.compat.carried import configuration
-from tests.compat.sent import Sent, parse
+from tests.compat.sent_messages import SentMessage, parse
+from tests.compat.shared_store import configuration
 
 QUEUES = 4
 OP_TOPIC, TIMER_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer"
-# The producers of Kinds.java, so that Settle.java is asked about our pending transactions, too.
+# The producer group of Kinds.java, so that our pending transactions are checked with Settle.java, too.
 TRANSACTION_GROUP = "kinds_transactions"
 
 _TIMEOUT_SECONDS = 120.0
 
 
-def extend(
+def write_in_process(
     root: Path, topic: str, prefix: str, count: int, port: int, *, has_timers: bool, is_killed: bool = False
-) -> list[Sent]:
-    """Opens the store in `root` in another process, puts what Kinds.java would send, and closes it or is killed.
+) -> list[SentMessage]:
+    """Open the store in `root` in another process, write the messages that Kinds.java would send, and close it.
 
-    `port` is that of the broker whose messages these will be. The process ends with the lock released either way;
-    killed, it leaves the abort file, and whatever of queues and index was not yet written.
+    `port` is the port in the store host of the messages. With `is_killed`, the process is killed instead of closing the
+    store: the abort file stays, and queues and index may be incomplete. The lock is released in both cases.
     """
     arguments = (str(root), topic, prefix, str(count), str(port), str(int(has_timers)), str(int(is_killed)))
     finished = subprocess.run(
-        [sys.executable, "-m", "tests.compat.extending", *arguments],
+        [sys.executable, "-m", "tests.compat.store_writer", *arguments],
         cwd=Path(__file__).parent.parent.parent,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
@@ -59,15 +59,15 @@ def extend(
     return parse(finished.stdout.splitlines())
 
 
-class Extender:
-    """Builds records as a broker does, and prints where each came to lie."""
+class StoreWriter:
+    """Builds records like a broker, appends them, and prints a line for each message."""
 
     def __init__(self, store: Store, topic: str, prefix: str, host: Host) -> None:
         self._store = store
         self._topic = topic
         self._prefix = prefix
         self._host = host
-        self._wait = diversion(parse_levels(store.config.message_delay_level))
+        self._delay = diversion(parse_levels(store.config.message_delay_level))
         self._ids = UniqueIds(bytes((127, 0, 0, 1)))
         self._number = 0
 
@@ -88,13 +88,13 @@ class Extender:
         committed = await self._put_half("committed")
         rolled_back = await self._put_half("rolled back")
         await self._put_half("pending")
-        message, place = committed
+        message, appended = committed
         message.topic, message.queue_id = self._topic, int(message.get(property_names.REAL_QID) or 0)
         message.sys_flag = sysflag.with_transaction_type(message.sys_flag, sysflag.COMMIT)
-        message.prepared_transaction_offset = place.physical_offset
+        message.prepared_transaction_offset = appended.physical_offset
         await self._append(message)
         for _, half in (committed, rolled_back):
-            await self._append(self._operation(half.queue_offset))
+            await self._append(self._op_message(half.queue_offset))
 
     async def _put_half(self, kind: str) -> tuple[Message, Appended]:
         message = self._message(self._text(20))
@@ -103,21 +103,21 @@ class Extender:
         self._divert(message, HALF_TOPIC, 0)
         return message, await self._put(kind, message)
 
-    def _operation(self, half_queue_offset: int) -> Message:
-        """What tells that a half message was committed or rolled back; 4.9 reads no comma, and 5.x needs none."""
+    def _op_message(self, half_queue_offset: int) -> Message:
+        """Return the op message of a resolved half message, without comma: 4.9 does not parse one, 5.x needs none."""
         message = Message(OP_TOPIC, str(half_queue_offset).encode(), to_bytes({property_names.TAGS: "d"}))
-        self._give_birth(message)
+        self._set_born(message)
         return message
 
     async def _put_delayed(self) -> None:
         for kind, level in (("delayed", 2), ("delayed long", 18)):
             message = self._message(self._text(20))
             self._add(message, DELAY=str(level))
-            await self._put(kind, self._wait(message))
-        # One that was delivered already still says where it waited.
+            await self._put(kind, self._delay(message))
+        # A delivered message still has the properties of its delay.
         message = self._message(self._text(20))
         self._add(message, DELAY="1")
-        await self._put("delivered", restore_message(self._wait(message)))
+        await self._put("delivered", restore_message(self._delay(message)))
 
     async def _put_timers(self) -> None:
         for kind, millis in (("timer", 3000), ("timer long", 3_600_000)):
@@ -174,10 +174,10 @@ class Extender:
         }
         chosen = number % QUEUES if queue_id is None else queue_id
         message = Message(self._topic, body, to_bytes(properties), chosen, flag=number)
-        self._give_birth(message)
+        self._set_born(message)
         return message
 
-    def _give_birth(self, message: Message) -> None:
+    def _set_born(self, message: Message) -> None:
         message.born_timestamp = SystemClock().millis()
         message.born_host = pack("127.0.0.1", 40000)
         message.store_host = self._host
@@ -201,21 +201,21 @@ class Extender:
         return appended
 
     def _print(self, kind: str, message: Message, body: bytes, physical_offset: int, queue_offset: int) -> None:
-        where = offset_id(message.store_host, physical_offset)
+        stored_id = offset_id(message.store_host, physical_offset)
         unique_key = message.get(property_names.UNIQ_KEY) or ""
         digest = hashlib.sha256(body).hexdigest()
-        print(Sent(kind, unique_key, where, queue_offset, digest, tuple(message.keys)).line())
+        print(SentMessage(kind, unique_key, stored_id, queue_offset, digest, tuple(message.keys)).line())
 
 
 async def _main(root: str, topic: str, prefix: str, count: str, port: str, has_timers: str, is_killed: str) -> None:
-    is_to_be_killed = bool(int(is_killed))
-    flush = FlushDiskType.SYNC_FLUSH if is_to_be_killed else FlushDiskType.ASYNC_FLUSH
+    must_kill = bool(int(is_killed))
+    flush = FlushDiskType.SYNC_FLUSH if must_kill else FlushDiskType.ASYNC_FLUSH
     store = Store(configuration(Path(root), flush))
     async with Supervisor(store):
-        extender = Extender(store, topic, prefix, pack("127.0.0.1", int(port)))
-        await extender.put_all(int(count), has_timers=bool(int(has_timers)))
+        writer = StoreWriter(store, topic, prefix, pack("127.0.0.1", int(port)))
+        await writer.put_all(int(count), has_timers=bool(int(has_timers)))
         sys.stdout.flush()
-        if is_to_be_killed:
+        if must_kill:
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -1,4 +1,4 @@
-"""Runs work in a separate process, so that its cost is visible from outside and a crash is real."""
+"""Runs functions in a separate process, to measure its memory and to kill it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ R = TypeVar("R")
 
 
 def in_child(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Calls a function in a new process and returns its result."""
+    """Call a function in a new process and return its result."""
     return _call(function, args, kwargs, is_killed=False)
 
 
 def in_killed_child(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Calls a function in a new process, and kills the process as soon as the function has returned."""
+    """Call a function in a new process, and kills the process as soon as the function has returned."""
     return _call(function, args, kwargs, is_killed=True)
 
 
 def _call(function: Callable[..., R], args: Any, kwargs: Any, *, is_killed: bool) -> R:
     context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(there, function, args, kwargs, is_killed))
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_run, args=(sender, function, args, kwargs, is_killed))
     process.start()
-    there.close()
+    sender.close()
     try:
-        result: R = here.recv()
+        result: R = receiver.recv()
     except EOFError:
         raise RuntimeError(f"the process that called {function.__name__} ended before it returned") from None
     finally:

@@ -1,4 +1,4 @@
-"""Environment of the Spark benchmark: a session on two cores, two brokers of ours, and Kafka if reachable."""
+"""Environment of the Spark benchmark: a session on two cores, two Kerolox brokers, and Kafka if available."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SETTINGS = {
 
 
 @dataclass(slots=True)
-class Stage:
+class SparkEnvironment:
     """All running servers, and the directory for files."""
 
     spark: SparkSession
@@ -43,13 +43,13 @@ class Stage:
     namesrv: str
     admin: AdminClient
     stores: list[Path]
-    # Address of Kafka and version of Spark's source for it, or the reason why there is none.
+    # Address of Kafka and version of Spark's Kafka source, or the reason why Kafka is not measured.
     kafka: str | None
     connector: str
     kafka_absence: str
 
     def with_kafka(self, measure: Callable[[], float]) -> list[float]:
-        """Returns a rate with Kafka; None once it has failed, so that the others are still measured."""
+        """Return one rate measured with Kafka, or none after Kafka has failed, to measure the others anyway."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -58,15 +58,15 @@ class Stage:
         try:
             return [measure()]
         except (PySparkException, Py4JError) as error:
-            said = str(error).strip().splitlines()
-            self.kafka, self.kafka_absence = None, next((line for line in said[::-1] if "Exception" in line), said[0])
+            lines = str(error).strip().splitlines()
+            self.kafka, self.kafka_absence = None, next((line for line in lines[::-1] if "Exception" in line), lines[0])
             return []
 
     def create(self, topic: str) -> None:
         self.admin.topics.create(topic, read_queues=QUEUES, write_queues=QUEUES)
 
     def create_on_kafka(self, topic: str) -> None:
-        """The same there: one that is made as it is named may leave a producer without a leader for minutes."""
+        """Create a topic in Kafka: with an auto-created one, a producer may find no leader for minutes."""
         from pyspark import SparkContext
 
         jvm: Any = SparkContext._jvm
@@ -80,29 +80,31 @@ class Stage:
             admin.close()
 
     def stored(self, topic: str) -> int:
-        """Returns how many messages the queues of a topic hold."""
-        return sum(place.max_offset - place.min_offset for place in self.admin.topics.status(topic).values())
+        """Return how many messages the queues of a topic hold."""
+        return sum(queue.max_offset - queue.min_offset for queue in self.admin.topics.status(topic).values())
 
 
 @contextlib.contextmanager
-def open_stage(directory: Path, say: Callable[[str], None], *, has_kafka: bool = True) -> Iterator[Stage]:
-    with contextlib.ExitStack() as held:
-        say("two brokers start")
-        namesrv = name_server(held)
-        servers = [held.enter_context(started(ours(namesrv, "ASYNC_FLUSH", name))) for name in BROKERS]
-        admin = held.enter_context(AdminClient(namesrv_addr=namesrv, timeout_seconds=30))
-        kafka, connector, jars, absence = None, "", "", "it was not asked for"
+def open_environment(
+    directory: Path, show_status: Callable[[str], None], *, has_kafka: bool = True
+) -> Iterator[SparkEnvironment]:
+    with contextlib.ExitStack() as stack:
+        show_status("starting two brokers")
+        namesrv = name_server(stack)
+        servers = [stack.enter_context(started(ours(namesrv, "ASYNC_FLUSH", name))) for name in BROKERS]
+        admin = stack.enter_context(AdminClient(namesrv_addr=namesrv, timeout_seconds=30))
+        kafka, connector, jars, absence = None, "", "", "--no-kafka"
         if has_kafka:
-            say("Kafka comes from Maven and starts")
+            show_status("downloading and starting Kafka")
             try:
                 connector, jars = spark_jars(_spark_version())
-                kafka, absence = held.enter_context(kafka_broker()), ""
+                kafka, absence = stack.enter_context(kafka_broker()), ""
             except (MavenError, OSError, subprocess.SubprocessError) as error:
                 absence = " ".join(str(error).split())[:300]
-        say("Spark starts")
-        spark = held.enter_context(_session(directory, jars))
+        show_status("starting Spark")
+        spark = stack.enter_context(_session(directory, jars))
         stores = [server.process.home / "store" for server in servers]
-        yield Stage(spark, directory, namesrv, admin, stores, kafka, connector, absence)
+        yield SparkEnvironment(spark, directory, namesrv, admin, stores, kafka, connector, absence)
 
 
 @contextlib.contextmanager
@@ -111,7 +113,7 @@ def _session(directory: Path, jars: str) -> Iterator[SparkSession]:
 
     prepare()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Workers must find this module in any working directory, and share compiled bytecode.
+    # Worker processes must find this package from any working directory, and share compiled bytecode.
     root = Path(__file__).parents[1]
     os.environ["PYTHONPATH"] = os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -1,4 +1,4 @@
-"""Normalises the output of mqadmin: removes times, ids, clients, rates and durations."""
+"""Normalises the output of mqadmin: replaces times, ids, clients, rates and durations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _MEASURED = (
     r"|dispatchBehindBytes|remain\w+|\w+HeadWaitTimeMills"
 )
 # Applied in this order.
-_MOMENTARY = (
-    # Thread dumps: only their presence.
+_VARIABLE = (
+    # Only the presence of a thread dump is compared.
     (r"(#Consumer jstack#)[\s\S]*", r"\1"),
     (r"\d{4}-\d\d-\d\d[ T#]\d\d:\d\d:\d\d([:,.]\d{3})?|\b1[678]\d{11}\b|\b20\d{12}(\d{3})?\b", "TIME"),
     (r"\b[0-9A-F]{32}\b", "ID"),
@@ -21,14 +21,14 @@ _MOMENTARY = (
     (r"^((BROKER )?runtime : )\[.*\]", r"\1#"),
     # The number of packets of trace data depends on timing.
     (r"(?<=^RMQ_SYS_TRACE_TOPIC ).*", "#"),
-    # We write bodies to the user's own folder, not to Java's.
+    # Ours writes bodies to another folder than Java.
     (r"^(Message Body Path: +)\S*/", r"\1DIRECTORY/"),
-    # Measurements of a broker, and the end of its log.
+    # Measurements of a broker, and the max offset of its log.
     (rf"^((BROKER )?({_MEASURED}) ?: ?).*", r"\1#"),
 )
-_PATTERNS = [(re.compile(pattern, re.MULTILINE), name) for pattern, name in _MOMENTARY]
-# Timing decides whether a consumer has committed the offset of its empty retry queue, and whether a consuming command
-# has registered its group.
+_PATTERNS = [(re.compile(pattern, re.MULTILINE), name) for pattern, name in _VARIABLE]
+# Lines that depend on timing: whether a consumer has committed the offset of its empty retry queue, and whether the
+# group of a command that consumes is registered.
 _TIMING = re.compile(
     r"%RETRY%\S+ \S+ 0 0 0 ([\d.]+ )?0 N/A"
     r"|(\S+ )?(%RETRY%)?TOOLS_CONSUMER\b"

@@ -1,4 +1,4 @@
-"""A broker with its own NameServer and a client that has sent and consumed, as the target of admin tools."""
+"""The target of admin tools: a broker with its own NameServer, and a client that has sent and consumed messages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kerolox.remoting.client import Client
 from kerolox.wire.headers.broker import UpdateAndCreateTopic
 from tests.apache.admin import Admin
 from tests.apache.processes import Process, java_command, running, temporary_home
-from tests.compat import stage
-from tests.compat.broker_commands import ADDRESS, ALONE, BROKER, GROUP, MESSAGES, ONCE, PLACE, UNIQUE
+from tests.compat import deployment
+from tests.compat.broker_commands import ADDRESS, BROKER, GROUP, MESSAGES, OFFSET_ID, ONCE, ONE_QUEUE_ID, UNIQUE
 from tests.compat.commands import Step
-from tests.compat.printed import normalised
+from tests.compat.normalised_output import normalised
 from tests.compat.waiting import eventually
 
-# Of the tools and of the client.
+# The version of the tools and of the client.
 VERSION = "4.9.8"
 TOPIC = "script"
 _QUEUES = {TOPIC: 4, f"{TOPIC}_one": 1}
@@ -25,7 +25,7 @@ _ENDLESS_SECONDS = 90.0
 
 
 @dataclass(slots=True)
-class Side:
+class AdminTarget:
     """A broker with its own NameServer, and a client that has sent and consumed messages."""
 
     namesrv: Process
@@ -33,31 +33,31 @@ class Side:
     names: dict[str, str]
     client: Process | None = None
 
-    def leave(self) -> None:
-        """Stops its client."""
+    def stop_client(self) -> None:
+        """Stop the client."""
         assert self.client is not None
         self.client.terminate()
 
-    def ask(self, tool: Admin, step: Step, directory: Path) -> str:
-        """Returns the output of a command and the files it writes, normalised."""
-        return self.normalised(self.run(tool, step, directory))
+    def output(self, tool: Admin, step: Step, directory: Path) -> str:
+        """Return the output of a command and the contents of the files it writes, normalised."""
+        return self.normalised(self.raw_output(tool, step, directory))
 
-    def run(self, tool: Admin, step: Step, directory: Path) -> str:
-        """Like `ask`, but not normalised."""
+    def raw_output(self, tool: Admin, step: Step, directory: Path) -> str:
+        """Like `output`, but not normalised."""
         if step.arguments[0] in ONCE:
             tool.close()
-            # A JVM that has just started may exceed the timeout of a send.
-            stage.ask(tool, self.namesrv, "topicRoute", "-t", TOPIC)
-        completed = tool.run(*self.filled(step), namesrv=self.namesrv.address)
+            # Warms up the new JVM, whose first send might time out.
+            deployment.ask(tool, self.namesrv, "topicRoute", "-t", TOPIC)
+        completed = tool.run(*self.arguments_of(step), namesrv=self.namesrv.address)
         return with_files(completed.stdout + completed.stderr, directory)
 
     def run_endless(self, step: Step, until: str) -> str:
-        """Returns the first round of output of a command that never ends, normalised."""
-        return self.first_round(self.endless(step, until), until)
+        """Return the first round of output of a command that never ends, normalised."""
+        return self.first_round(self.endless_output(step, until), until)
 
-    def endless(self, step: Step, until: str) -> str:
-        """Returns the unchanged output and log of a command that never ends, at least up to a line with `until`."""
-        arguments = ("org.apache.rocketmq.tools.command.MQAdminStartup", *self.filled(step))
+    def endless_output(self, step: Step, until: str) -> str:
+        """Return the unchanged output and log of a command that never ends, up to a line that matches `until`."""
+        arguments = ("org.apache.rocketmq.tools.command.MQAdminStartup", *self.arguments_of(step))
         with temporary_home() as home:
             command = java_command(VERSION, home, *arguments, "-n", self.namesrv.address)
             with running(command, home) as process:
@@ -71,16 +71,17 @@ class Side:
                 return printed()
 
     def first_round(self, printed: str, until: str) -> str:
-        """Returns the output up to the line that ends the first round, normalised."""
+        """Return the output up to the line that ends the first round, normalised."""
         first = re.search(rf"[\s\S]*?{until}.*", printed)
         assert first is not None
         return self.normalised(first[0])
 
-    def filled(self, step: Step) -> list[str]:
+    def arguments_of(self, step: Step) -> list[str]:
+        """Return the arguments of a step, with values for the placeholders."""
         return [self.names.get(word, word) for word in step.arguments]
 
     def normalised(self, printed: str) -> str:
-        text = stage.normalised(printed, self.namesrv)
+        text = deployment.normalised(printed, self.namesrv)
         text = text.replace(self.broker.address, "BROKER").replace(str(self.broker.home), "HOME")
         for name, value in self.names.items():
             text = text.replace(value, name.strip("{}").upper())
@@ -88,7 +89,7 @@ class Side:
 
 
 def with_files(printed: str, directory: Path) -> str:
-    """Returns the output and the contents of the written files, and deletes the files."""
+    """Return the output and the contents of the written files, and deletes the files."""
     for file in sorted(directory.iterdir()):
         printed = f"{printed.rstrip()}\n{file.name}:\n{file.read_text()}"
         file.unlink()
@@ -110,10 +111,13 @@ async def make_topics(address: str) -> None:
             await client.call(address, request, timeout_seconds=30)
 
 
-def attend(namesrv: Process, broker: Process, home: Path, stack: contextlib.ExitStack, names: dict[str, str]) -> Side:
+def start_client(
+    namesrv: Process, broker: Process, home: Path, stack: contextlib.ExitStack, names: dict[str, str]
+) -> AdminTarget:
+    """Start a Java client of the broker; return when it has sent and consumed its messages."""
     arguments = (namesrv.address, TOPIC, GROUP, BROKER, str(MESSAGES))
     client = stack.enter_context(running(java_command(VERSION, home, "Attend.java", *arguments), home))
     client.wait_for("attending")
-    _, unique, place, alone = client.wait_for("sent ").split()
-    known = {ADDRESS: broker.address, UNIQUE: unique, PLACE: place, ALONE: alone}
-    return Side(namesrv, broker, known | names, client)
+    _, unique_key, offset_id, one_queue_id = client.wait_for("sent ").split()
+    known = {ADDRESS: broker.address, UNIQUE: unique_key, OFFSET_ID: offset_id, ONE_QUEUE_ID: one_queue_id}
+    return AdminTarget(namesrv, broker, known | names, client)

@@ -1,4 +1,4 @@
-"""Compares two outputs of mqadmin, allowing for the order of Java's hash maps and for versions."""
+"""Compares two outputs of mqadmin; the order of Java's hash maps and the FAQ links of releases may differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMERIC_KEY = re.compile(r"([{,]\s*)(\d+):")
 _FAQ_LINKS = re.compile(r"https?://rocketmq\.apache\.org/docs/(faq/|bestPractice/06FAQ)")
 
 
-class Likeness(Enum):
+class Similarity(Enum):
     """Ordered from best to worst; only the last one is a failure."""
 
     SAME = "same"
@@ -19,24 +19,24 @@ class Likeness(Enum):
     DIFFERENT = "DIFFERENT"
 
 
-def likeness(apache: str, ours: str) -> Likeness:
-    """Compares with increasing tolerance: exactly, without the link at the end of errors, without order.
+def similarity(apache: str, ours: str) -> Similarity:
+    """Compare with increasing tolerance: exactly, without the FAQ link of errors, without order.
 
-    Brokers and topics come out of Apache's NameServer in the order of a hash map, and so does what mqadmin
-    prints of them; nobody may rely on it, and ours are in the order of their registration.
+    Apache's NameServer returns brokers and topics in the order of a hash map, and mqadmin prints them in this order.
+    Clients must not rely on it; ours returns them in the order of their registration.
     """
     if apache == ours:
-        return Likeness.SAME
+        return Similarity.SAME
     apache, ours = _FAQ_LINKS.sub("FAQ", apache), _FAQ_LINKS.sub("FAQ", ours)
     if apache == ours:
-        return Likeness.OTHER_LINK
+        return Similarity.OTHER_LINK
     if _ordered(apache) == _ordered(ours):
-        return Likeness.OTHER_ORDER
-    return Likeness.DIFFERENT
+        return Similarity.OTHER_ORDER
+    return Similarity.DIFFERENT
 
 
 def _ordered(printed: str) -> str:
-    """Returns the text with sorted JSON lists, or else sorted lines."""
+    """Return the text with sorted JSON lists, or else sorted lines."""
     if not printed.startswith("{"):
         return "\n".join(sorted(printed.splitlines()))
     # Java's JSON leaves broker ids unquoted as keys.

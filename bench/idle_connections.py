@@ -8,20 +8,20 @@ import time
 from bench.connections import ask, connect
 from bench.measure import Memory, memory
 
-# One source address has 28,000 ports for one target; several leave room for those still in TIME_WAIT.
+# One source address has 28,000 ports for one target; several addresses allow for ports in TIME_WAIT.
 _SOURCES = tuple(f"127.0.0.{number}" for number in range(2, 8))
 _SETTLE_SECONDS = 1.0
 
 
 def hold(port: int, pid: int, count: int, request: bytes) -> tuple[Memory, Memory]:
-    """Returns the memory of `pid` before and while `count` connections are open.
+    """Return the memory of `pid` before and while `count` connections are open.
 
-    Each asks once, which proves that the server has accepted it, and is silent from then on.
+    Each connection sends one request, whose response proves that the server has accepted it, and is idle afterwards.
     """
     before = memory(pid)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         for number in range(count):
-            connection = held.enter_context(connect(port, _SOURCES[number % len(_SOURCES)]))
+            connection = stack.enter_context(connect(port, _SOURCES[number % len(_SOURCES)]))
             ask(connection, request)
         time.sleep(_SETTLE_SECONDS)
         after = memory(pid)

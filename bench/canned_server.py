@@ -1,4 +1,4 @@
-"""A server with prepared responses, which measures the ceiling of the load generator."""
+"""A server with canned responses, to measure the maximum rate of the load generator."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _RECEIVE_SIZE = 64 * 1024
 
 @contextlib.contextmanager
 def canned_server(requests: Ring, answers: Ring) -> Iterator[tuple[int, int]]:
-    """A process that answers the requests of a ring in order, without decoding them; its port and pid.
+    """Start a process that answers the requests of a ring in order, without decoding them; yield its port and pid.
 
-    It counts bytes, which says how many requests are complete, and sends as many answers from one block.
+    It counts the received bytes to find how many requests are complete, and sends that many responses in one call.
     """
-    here, there = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(there, requests, answers))
+    receiver, sender = multiprocessing.get_context("spawn").Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(sender, requests, answers))
     process.start()
     try:
-        if not here.poll(30):
+        if not receiver.poll(30):
             raise TimeoutError("the canned server did not start within 30 s")
-        port = here.recv()
+        port = receiver.recv()
         assert process.pid is not None
         yield port, process.pid
     finally:
@@ -74,6 +74,6 @@ def _answer(connection: socket.socket, requests: Ring, answers: Ring, before: in
 
 
 def _complete(requests: Ring, received: int) -> int:
-    """Returns how many requests are complete when so many bytes of them have come."""
+    """Return the number of complete requests in the first `received` bytes."""
     laps, rest = divmod(received, len(requests.stream))
     return laps * len(requests) + bisect_right(requests.ends, rest)

@@ -1,4 +1,4 @@
-"""A store directory used by Java and by us in turn: the settings of both, and how ours reads it."""
+"""A store directory that Java and Kerolox use in turn: settings for both, and functions to read it with Kerolox."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 from kerolox.message import property_names
 from kerolox.message.records.record import decode
-from kerolox.store.check.check import Report, check
+from kerolox.store.check.check import check
+from kerolox.store.check.report import Report
 from kerolox.store.config import FlushDiskType, StoreConfig
 from kerolox.store.delay.delay_levels import HALF_TOPIC
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
-from tests.compat.sent import DIVERTED, UNKNOWN, Sent, digest
-from tests.compat.served import KEY_HITS_MAX, Contents, Places
+from tests.compat.broker_reader import KEY_HITS_MAX, Contents, KeyOffsets
+from tests.compat.sent_messages import DIVERTED, UNKNOWN_OFFSET_ID, SentMessage, digest
 
 LOG_FILE_SIZE = 1 << 20
 QUEUE_FILE_SIZE = 2000
@@ -21,7 +22,7 @@ INDEX_SLOTS, INDEX_ENTRIES = 500, 400
 
 
 def broker_properties(root: Path, **more: str) -> dict[str, str]:
-    """Returns settings of a Java broker with which a few hundred messages fill several files of each kind."""
+    """Return settings of a Java broker; with these sizes a few hundred messages fill several files of each kind."""
     return {
         "storePathRootDir": str(root),
         "storePathCommitLog": str(root / "commitlog"),
@@ -39,7 +40,7 @@ def broker_properties(root: Path, **more: str) -> dict[str, str]:
 
 
 def configuration(root: Path, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH) -> StoreConfig:
-    """Returns the equal settings of our store."""
+    """Return the same settings for our store."""
     return StoreConfig(
         store_path_root_dir=root,
         mapped_file_size_commit_log=LOG_FILE_SIZE,
@@ -51,7 +52,7 @@ def configuration(root: Path, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH) 
 
 
 def checked(root: Path) -> Report:
-    """Checks a cleanly stopped store and returns the report; fails if there is any problem."""
+    """Check a cleanly stopped store and return the report; fail if there is any problem."""
     report = check(configuration(root))
     assert report.complaints == []
     assert report.is_clean
@@ -59,13 +60,13 @@ def checked(root: Path) -> Report:
 
 
 def files_in(root: Path) -> tuple[int, int, int]:
-    """Returns the number of files of the log, of the longest queue, and of the index."""
+    """Return the number of files of the commit log, of the longest consume queue, and of the key index."""
     queues = [len(list(path.iterdir())) for path in (root / "consumequeue").glob("*/*")]
     return len(list((root / "commitlog").iterdir())), max(queues), len(list((root / "index").iterdir()))
 
 
 def by_queue(store: Store) -> Contents:
-    """Returns the records of all queues, read as a consumer reads them."""
+    """Return the records of all queues, read as a consumer reads them."""
     contents = {(topic, queue_id): _records(store, topic, queue_id) for (topic, queue_id), _ in store.queues.items()}
     return {queue: records for queue, records in contents.items() if records}
 
@@ -84,13 +85,13 @@ def _records(store: Store, topic: str, queue_id: int) -> list[bytes]:
 
 
 def keys_of(contents: Contents) -> list[tuple[str, str]]:
-    """Returns every (topic, key or unique key) under which these records are indexed."""
+    """Return every (topic, key or unique key) under which these records are indexed."""
     messages = [decode(record) for records in contents.values() for record in records]
     pairs = ((message.topic, key) for message in messages for key in (message.get("UNIQ_KEY"), *message.keys) if key)
     return list(dict.fromkeys(pairs))
 
 
-def by_key(store: Store, keys: Iterable[tuple[str, str]]) -> Places:
+def by_key(store: Store, keys: Iterable[tuple[str, str]]) -> KeyOffsets:
     return {
         (topic, key): sorted(
             {found.physical_offset for found in store.reader.find(topic, key.encode(), count_max=KEY_HITS_MAX)}
@@ -105,15 +106,15 @@ def by_id(store: Store, offset_id: str) -> bytes:
     return record
 
 
-def assert_holds(store: Store, sent: Iterable[Sent], topic: str) -> None:
-    """Asserts that every sent message is at its acknowledged offset, with its keys and its decompressed body."""
+def assert_holds(store: Store, sent: Iterable[SentMessage], topic: str) -> None:
+    """Assert that every sent message is at its acknowledged offset, with its keys and its decompressed body."""
     for one in sent:
         message = decode(by_id(store, _offset_id(store, one)), check_crc=True)
-        where = UNKNOWN if one.offset_id == UNKNOWN else message.offset_id
-        found = Sent(
+        offset_id = UNKNOWN_OFFSET_ID if one.offset_id == UNKNOWN_OFFSET_ID else message.offset_id
+        found = SentMessage(
             one.kind,
             message.get(property_names.UNIQ_KEY) or "",
-            where,
+            offset_id,
             message.queue_offset,
             digest(message),
             tuple(message.keys),
@@ -122,10 +123,10 @@ def assert_holds(store: Store, sent: Iterable[Sent], topic: str) -> None:
         assert (message.topic == topic) is (one.kind not in DIVERTED), one
 
 
-def _offset_id(store: Store, sent: Sent) -> str:
-    if sent.offset_id != UNKNOWN:
+def _offset_id(store: Store, sent: SentMessage) -> str:
+    if sent.offset_id != UNKNOWN_OFFSET_ID:
         return sent.offset_id
-    # The oldest is the sent one: each transaction check stores the half message again.
+    # The oldest record is the sent one: each transaction check stores the half message again.
     oldest = store.reader.find(HALF_TOPIC, sent.unique_key.encode())[-1]
     record = store.reader.record_at(oldest.physical_offset)
     assert record is not None

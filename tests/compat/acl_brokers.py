@@ -42,8 +42,8 @@ _SETTINGS_5X = {
 }
 
 
-def guarded_broker(version: str, namesrv: str, *, name: str = "broker-a") -> AbstractContextManager[Process]:
-    """A broker of that version with ACL enabled."""
+def acl_broker(version: str, namesrv: str, *, name: str = "broker-a") -> AbstractContextManager[Process]:
+    """Start a broker of this version with ACL enabled."""
     if version.startswith("4."):
         files = {"plain_acl.yml": _PLAIN_ACL}
         return servers.broker(version, namesrv, name=name, properties={"aclEnable": "true"}, files=files)
