@@ -9,13 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kerolox.remoting.connection import RECEIVE_SIZE, Connection, flush_waiting
+from kerolox.remoting.connection import Connection, flush_waiting
 from kerolox.remoting.limits import Limits
 from kerolox.remoting.router import Router
 from kerolox.remoting.server.connection import ServerConnection
 from kerolox.remoting.server.connection_limit import ConnectionLimit
 from kerolox.remoting.server.server import Server
 from kerolox.runtime.clock import ManualClock
+from kerolox.runtime.event_loop import READ_SIZE_MAX
 from kerolox.wire.command import Command, decode
 from kerolox.wire.frames import FrameReader
 from tests.remoting.support import Echo, Peer, ask, ask_slow, ask_unknown, complaints, serving, until
@@ -54,8 +55,8 @@ def connected(echo: Echo) -> tuple[Connection, RecordingTransport]:
 
 def receive(connection: Connection, data: bytes) -> None:
     """Passes bytes to the connection as the event loop does."""
-    for start in range(0, len(data), RECEIVE_SIZE):
-        piece = data[start : start + RECEIVE_SIZE]
+    for start in range(0, len(data), READ_SIZE_MAX):
+        piece = data[start : start + READ_SIZE_MAX]
         connection.get_buffer(-1)[: len(piece)] = piece
         connection.buffer_updated(len(piece))
 

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from kerolox.runtime import event_loop
-from kerolox.runtime.event_loop import ServerLoop, add_reader, at_end_of_turn, remove_reader
+from kerolox.runtime.event_loop import (
+    READ_SIZE_MAX,
+    ReadBudget,
+    ServerLoop,
+    add_reader,
+    at_end_of_turn,
+    remove_reader,
+)
 
 
 class Pipe:
@@ -270,3 +277,51 @@ def test_no_busy_polling_while_callbacks_are_ready(monkeypatch: pytest.MonkeyPat
     assert epoll.waits == [-1.0, 0, 0]
     monkeypatch.undo()
     selector.close()
+
+
+def one_turn(budget: ReadBudget, sizes: list[int], millis: float) -> int:
+    """Return how many bytes each socket might read in a turn in which sockets read so many bytes."""
+    budget.begin(len(sizes))
+    for size in sizes:
+        budget.note(min(size, budget.size))
+    budget.end(int(millis * 1_000_000))
+    return budget.size
+
+
+MANY, FEW = 10_000_000, 300
+
+
+@pytest.mark.parametrize("sizes", [[MANY] * 9, [FEW] * 9])
+def test_long_turns_of_equal_clients_are_not_shortened(sizes: list[int]) -> None:
+    budget = ReadBudget()
+
+    assert {one_turn(budget, sizes, 20) for _ in range(50)} == {1024 * 1024 // 9}
+
+
+def test_long_turns_are_shortened_for_a_client_with_one_request_in_flight() -> None:
+    budget = ReadBudget()
+    for _ in range(50):
+        # A turn takes 20 us per KiB.
+        one_turn(budget, [*[MANY] * 8, FEW], 8 * budget.size / 1024 * 0.02)
+
+    assert 8 * budget.size / 1024 * 0.02 == pytest.approx(2.5, rel=0.2)
+
+
+def test_one_slow_turn_halves_the_next_at_most_and_the_limit_is_lifted_later() -> None:
+    budget = ReadBudget()
+    first = one_turn(budget, [MANY, FEW], 1)
+    one_turn(budget, [MANY, FEW], 10_000)
+    assert one_turn(budget, [MANY, FEW], 1) == first
+
+    sizes = [one_turn(budget, [MANY] * 64, 1) for _ in range(40)]
+
+    assert sizes[0] == 1024 * 1024 // 2 // 64 * 17 // 16
+    assert sizes[-1] == 1024 * 1024 // 64
+
+
+def test_a_socket_may_always_read_some_bytes_and_never_more_than_the_buffer_has() -> None:
+    budget = ReadBudget()
+    for _ in range(50):
+        assert 4096 <= one_turn(budget, [MANY] * 511 + [FEW], 1000) <= READ_SIZE_MAX
+
+    assert one_turn(ReadBudget(), [MANY], 1) == READ_SIZE_MAX

@@ -15,7 +15,7 @@ from kerolox.remoting.limits import Limits
 from kerolox.remoting.router import Incoming, Router
 from kerolox.remoting.socket_transport import SocketTransport, Watched
 from kerolox.remoting.tls import TlsLayer
-from kerolox.runtime.event_loop import at_end_of_turn
+from kerolox.runtime.event_loop import READ_SIZE_MAX, at_end_of_turn
 from kerolox.wire.command import JSON, LARGE_SIZE, ONEWAY_BIT, Answer, Command, encode
 from kerolox.wire.frames import Frame, FrameReader
 from kerolox.wire.header import Header, Request
@@ -25,10 +25,6 @@ log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Header)
 
-# How much is read from one peer at a time, so that others get their turn; more while a long frame is incomplete.
-RECEIVE_SIZE = 64 * 1024
-RECEIVE_SIZE_PARTIAL = 128 * 1024
-
 
 class _Shared:
     """State shared by all connections of an event loop: the receive buffer, and the connections with frames to write.
@@ -36,11 +32,10 @@ class _Shared:
     A connection copies what it has read out of the buffer before the next one reads.
     """
 
-    __slots__ = ("buffer", "large", "loop", "waiting")
+    __slots__ = ("buffer", "loop", "waiting")
 
     def __init__(self) -> None:
-        self.large = memoryview(bytearray(RECEIVE_SIZE_PARTIAL))
-        self.buffer = self.large[:RECEIVE_SIZE]
+        self.buffer = memoryview(bytearray(READ_SIZE_MAX))
         # Connections whose frames are written at the end of this loop iteration.
         self.waiting: list[Connection] = []
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -127,11 +122,11 @@ class Connection(Watched):
         self.remote = format_address(transport.get_extra_info("peername"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._shared.large if self._reader.partial_size else self._shared.buffer
+        return self._shared.buffer if sizehint < 0 else self._shared.buffer[:sizehint]
 
     def buffer_updated(self, size: int) -> None:
         self.is_active = True
-        self._receive(self, bytes(self._shared.large[:size]))
+        self._receive(self, bytes(self._shared.buffer[:size]))
 
     def eof_received(self) -> bool:
         return False

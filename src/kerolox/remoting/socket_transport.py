@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterable
 from typing import Any
 
-from kerolox.runtime.event_loop import add_reader, remove_reader
+from kerolox.runtime.event_loop import add_reader, read_budget, remove_reader
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,7 @@ class SocketTransport(asyncio.Transport):
         self._socket = connected
         self._descriptor = connected.fileno()
         self._protocol = protocol
+        self._budget = read_budget(loop)
         self._buffer = bytearray()
         self._high, self._low = 64 * 1024, 16 * 1024
         self._is_paused = False
@@ -64,14 +65,15 @@ class SocketTransport(asyncio.Transport):
             remove_reader(self._loop, self._descriptor)
 
     def _read(self) -> None:
-        protocol = self._protocol
+        protocol, budget = self._protocol, self._budget
         try:
-            size = self._socket.recv_into(protocol.get_buffer(-1))
+            size = self._socket.recv_into(protocol.get_buffer(budget.size))
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self._lose(error)
             return
+        budget.note(size)
         try:
             if size:
                 protocol.buffer_updated(size)

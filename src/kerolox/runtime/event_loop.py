@@ -24,6 +24,14 @@ Job = Callable[[], object]
 
 # Sockets served in one turn; the rest are served in the next.
 _EVENTS_MAX = 512
+# A client that waits for each response gets one per turn, and clients with many requests in flight fill any buffer. If
+# a turn reads from both kinds, the bytes that it reads are limited such that it takes about this time. Shorter turns
+# cost more CPU per message, so other turns are not limited.
+_FAIR_TURN_NANOS = 2_500_000
+_TURN_SIZE_MIN, _TURN_SIZE_MAX = 32 * 1024, 1024 * 1024
+_READ_SIZE_MIN, READ_SIZE_MAX = 4 * 1024, 128 * 1024
+# A socket with less than this share of what it might read has few requests in flight.
+_LIGHT_RATIO = 8
 # Sleeping in epoll and being woken costs about as much CPU as answering a message. If the last poll returned within
 # this time, the next one busy-polls for as long before it sleeps.
 _BUSY_POLL_NANOS = 60_000
@@ -63,6 +71,42 @@ def remove_reader(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
+def read_budget(loop: asyncio.AbstractEventLoop) -> "ReadBudget":
+    """Return the budget of a loop; under another loop than ours it never limits a read."""
+    return loop.selector.budget if isinstance(loop, ServerLoop) else ReadBudget()
+
+
+class ReadBudget:
+    """Limits the bytes that one turn reads, if clients with many and with few requests in flight share it."""
+
+    __slots__ = ("_has_few", "_has_many", "_turn_size", "size")
+
+    def __init__(self) -> None:
+        # The number of bytes that one socket may read in this turn.
+        self.size = READ_SIZE_MAX
+        self._turn_size = _TURN_SIZE_MAX
+        self._has_few = self._has_many = False
+
+    def begin(self, socket_count: int) -> None:
+        self.size = min(max(self._turn_size // socket_count, _READ_SIZE_MIN), READ_SIZE_MAX)
+        self._has_few = self._has_many = False
+
+    def note(self, size: int) -> None:
+        """Take note of how many bytes a socket has read."""
+        if size >= self.size:
+            self._has_many = True
+        elif size * _LIGHT_RATIO < self.size:
+            self._has_few = True
+
+    def end(self, nanos: int) -> None:
+        """Adapt to the duration of a turn: shrink by half at most, grow slowly."""
+        size = self._turn_size
+        if self._has_many and self._has_few and nanos > _FAIR_TURN_NANOS:
+            self._turn_size = max(size * _FAIR_TURN_NANOS // nanos, size // 2, _TURN_SIZE_MIN)
+        elif size < _TURN_SIZE_MAX:
+            self._turn_size = min(size + size // 16, _TURN_SIZE_MAX)
+
+
 if sys.platform == "linux":
 
     class ServerSelector(selectors.EpollSelector):
@@ -75,6 +119,7 @@ if sys.platform == "linux":
             self._readers: dict[int, Job] = {}
             self._is_busy_polling = False
             self._on_failure = on_failure
+            self.budget = ReadBudget()
             self.jobs: list[Job] = []
 
         def close(self) -> None:
@@ -98,7 +143,10 @@ if sys.platform == "linux":
             wait = -1.0 if timeout is None else math.ceil(timeout * 1000) / 1000 if timeout > 0 else 0
             readers = self._readers
             found: list[tuple[selectors.SelectorKey, int]] = []
-            for descriptor, event in self._poll(wait):
+            events = self._poll(wait)
+            started_at = perf_counter_ns()
+            self.budget.begin(len(events) or 1)
+            for descriptor, event in events:
                 reader = readers.get(descriptor)
                 if reader is None:
                     self._pass_to_asyncio(descriptor, event, found)
@@ -109,6 +157,7 @@ if sys.platform == "linux":
                     self._on_failure(error)
             if self.jobs:
                 self._end_turn()
+            self.budget.end(perf_counter_ns() - started_at)
             return found
 
         def _poll(self, wait: float) -> list[tuple[int, int]]:
