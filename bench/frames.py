@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,13 @@ class Ring:
 
 
 def encode(
-    code: int, fields: Mapping[str, str], body: bytes = b"", *, opaque: int = OPAQUE_FIRST, flag: int = 0
+    code: int,
+    fields: Mapping[str, str],
+    body: bytes = b"",
+    *,
+    opaque: int = OPAQUE_FIRST,
+    flag: int = 0,
+    version: int = VERSION,
 ) -> bytes:
     """Return a frame with a JSON header, its members in the order in which Java writes them."""
     members = {
@@ -55,11 +62,24 @@ def encode(
         "language": "JAVA",
         "opaque": opaque,
         "serializeTypeCurrentRPC": "JSON",
-        "version": VERSION,
+        "version": version,
     }
     header = json.dumps(members, separators=(",", ":")).encode()
     size = 4 + len(header) + len(body)
     return size.to_bytes(4) + len(header).to_bytes(4) + header + body
+
+
+def encode_binary(
+    code: int, fields: Mapping[str, str], body: bytes = b"", *, opaque: int = OPAQUE_FIRST, version: int = VERSION
+) -> bytes:
+    """Return a frame with a binary header (SerializeType.ROCKETMQ), as Java's clients write it if asked to."""
+    ext = b"".join(
+        struct.pack(f">H{len(name)}sI{len(value)}s", len(name), name, len(value), value)
+        for name, value in ((name.encode(), value.encode()) for name, value in fields.items())
+    )
+    header = struct.pack(">hbhiiii", code, 0, version, opaque, 0, 0, len(ext)) + ext
+    size = 4 + len(header) + len(body)
+    return size.to_bytes(4) + b"\1" + len(header).to_bytes(3) + header + body
 
 
 def decode(frame: bytes) -> Answer:

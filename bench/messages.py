@@ -20,7 +20,7 @@ _PART = struct.Struct(">IIIII")
 
 def send(topic: str, queue_id: int, body: bytes, opaque: int = OPAQUE_FIRST) -> bytes:
     """SEND_MESSAGE_V2 as Java's clients send it; the generator replaces the unique key in each copy."""
-    return encode(310, _sending(topic, queue_id, _unique_key(KEY_COUNTER.decode())), body, opaque=opaque)
+    return encode(310, sending(topic, queue_id, _unique_key(KEY_COUNTER.decode())), body, opaque=opaque)
 
 
 def sends(topic: str, body_size: int, count: int = 64) -> Ring:
@@ -34,7 +34,7 @@ def batches(topic: str, body_size: int, count: int = 64) -> Ring:
     def batch(index: int, opaque: int) -> bytes:
         numbers = range(index * BATCH_SIZE, (index + 1) * BATCH_SIZE)
         body = b"".join(_part(bytes(body_size), _unique_key(f"{number:08X}").encode()) for number in numbers)
-        fields = {**_sending(topic, index % QUEUES, "WAIT\x01true\x02"), "m": "true"}
+        fields = {**sending(topic, index % QUEUES, "WAIT\x01true\x02"), "m": "true"}
         return encode(320, fields, body, opaque=opaque)
 
     return ring(count, batch)
@@ -79,7 +79,7 @@ def stored(port: int, topic: str) -> int:
     return sum(int(answer.header["extFields"]["offset"]) for answer in answers)
 
 
-def _sending(topic: str, queue_id: int, properties: str) -> dict[str, str]:
+def sending(topic: str, queue_id: int, properties: str) -> dict[str, str]:
     return {
         "a": "bench_producer",
         "b": topic,

@@ -301,24 +301,29 @@ def test_properties_that_are_too_long_are_refused_before_parsing(monkeypatch: py
 @pytest.mark.parametrize("host", [HOST, hosts.parse("[2001:db8::1]:10911")])
 def test_plain_messages_encoded_together_equal_single_ones(properties: dict[str, str], host: bytes) -> None:
     sent = [message(b"%d" % number, sys_flag=0, UNIQ_KEY=f"u{number}", **properties) for number in range(3)]
+    sent[1].topic = "payments"
     for one in sent:
         one.born_host = host
         one.sys_flag = sysflag.BORN_HOST_V6 if host != HOST else 0
     rows = [
-        (m.queue_id, m.flag, m.sys_flag, m.born_timestamp, m.born_host, m.reconsume_times, m.body, m.properties)
+        (
+            (m.topic, m.queue_id),
+            *(m.flag, m.sys_flag, m.born_timestamp, m.born_host, m.reconsume_times, m.body, m.properties),
+        )
         for m in sent
     ]
     found = [read for m in sent if (read := ENCODER.properties.read(m.properties)) is not None]
 
-    (together,) = ENCODER.encode_plain("orders", HOST, rows, found, 1_000_000)
-    alone = ENCODER.encode_plain("orders", HOST, rows, found, 1)
+    (together,) = ENCODER.encode_plain(HOST, rows, found, 1_000_000)
+    alone = ENCODER.encode_plain(HOST, rows, found, 1)
     ones = [ENCODER.encode(one) for one in sent]
 
     assert together.records == b"".join([one.records for one in ones])
-    assert together.queue_ids == [one.queue_id for one in sent]
+    assert together.queues == [(one.topic, one.queue_id) for one in sent]
     assert alone == ones
     assert together.key_columns is not None
     assert together.key_columns.tags_codes == [one.tags_code for one in ones]
+    assert together.key_columns.key_topics == [one.topic for one in ones for _ in one.keys or ()]
     keys_of_each = [
         [key for key, at in zip(together.key_columns.keys, together.key_columns.key_starts, strict=True) if at == start]
         for start in together.starts

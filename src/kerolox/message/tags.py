@@ -4,6 +4,7 @@ import functools
 import struct
 import sys
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -32,6 +33,7 @@ _TOPIC_SIZE_MAX = 255
 # left * 31**n + right; no intermediate value overflows its part of a lane.
 _LANE_SIZES: Final = (8, 16, 32, 64)
 _LANES: Final = 128
+_FEW_KEYS: Final = 48
 
 
 def _steps(lane_size: int) -> tuple[tuple[int, int, int], ...]:
@@ -85,27 +87,32 @@ def key_hash(topic: str, key: bytes) -> int:
 
 def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
     """Return the `key_hash` of each pair of topic and key; three times as fast for many."""
-    count, sizes = len(keys), set(map(len, keys))
-    is_one_topic = count > 1 and topics.count(topics[0]) == count
-    if is_one_topic and len(sizes) == 1 and (found := _equal_size_hashes(topics[0], keys)):
-        return found
-    if count > _LANES:
-        parts = range(0, count, _LANES)
-        return [hashed for at in parts for hashed in key_hashes(topics[at : at + _LANES], keys[at : at + _LANES])]
-    lane_size = _lane_size(max(sizes, default=0))
-    # Leading zeros do not change the hash.
-    text = b"".join(keys if sizes == {lane_size} else [key.rjust(lane_size, b"\0") for key in keys])
-    if len(text) > count * lane_size or not text.isascii():
+    count, sizes = len(keys), list(map(len, keys))
+    if count > 1 and sizes.count(sizes[0]) == count and topics.count(topics[0]) == count:
+        found = _equal_size_hashes(topics[0], keys)
+        if found:
+            return found
+    if max(sizes, default=0) > _LANE_SIZES[-1] or not b"".join(keys).isascii():
         return _mixed_hashes(topics, keys)
     by_topic, powers = {topic: _topic_hash(topic) for topic in set(topics)}, _POWERS
-    lanes = _last_words("I", _combined(text, lane_size), len(text), lane_size)
-    # As in `key_hash`.
-    return [
-        hashed
-        if (hashed := by_topic[topic] * powers[len(key)] + lane & 0xFFFFFFFF) < 0x80000000
-        else -hashed & 0x7FFFFFFF
-        for topic, key, lane in zip(topics, keys, lanes, strict=True)
-    ]
+    hashes = [0] * count
+    # Keys of similar sizes share a block, because the work grows with the size of the lanes.
+    by_size = sorted(range(count), key=sizes.__getitem__)
+    ordered_sizes = sorted(sizes)
+    start = 0
+    while start < count:
+        # A block of few keys costs as much as one of many, so few keys are not divided.
+        lane_size = _lane_size(ordered_sizes[start if count - start >= _FEW_KEYS else -1])
+        end = bisect_right(ordered_sizes, lane_size, start, min(start + _LANES, count))
+        part = by_size[start:end]
+        # Leading zeros do not change the hash.
+        text = b"".join([keys[at].rjust(lane_size, b"\0") for at in part])
+        for at, lane in zip(part, _last_words("I", _combined(text, lane_size), len(text), lane_size), strict=True):
+            hashed = by_topic[topics[at]] * powers[sizes[at]] + lane & 0xFFFFFFFF
+            # As in `key_hash`.
+            hashes[at] = hashed if hashed < 0x80000000 else -hashed & 0x7FFFFFFF
+        start = end
+    return hashes
 
 
 def _equal_size_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:

@@ -158,9 +158,9 @@ class Dispatcher:
                 keys, key_offsets = parts.keys, [physical_offset + start for start in parts.key_starts]
             if keys:
                 texts += keys
-                topics += [topic] * len(keys)
+                topics += [topic] * len(keys) if parts is None or parts.key_topics is None else parts.key_topics
                 offsets += key_offsets
-            if append.queue_ids is None:
+            if append.queues is None:
                 runs.setdefault((topic, append.queue_id), (position.queue_offset, []))[1].extend(entries)
             else:
                 _group_by_queue(append, entries, runs)
@@ -305,13 +305,13 @@ class Dispatcher:
 
 def _group_by_queue(append: Append, entries: Sequence[QueueEntry], runs: Runs) -> None:
     """Add the entries of an append for several queues to the run of each queue."""
-    assert append.queue_ids is not None
-    adders: dict[int, Callable[[QueueEntry], None]] = {}
-    for queue_id, queue_offset, entry in zip(append.queue_ids, append.queue_offsets, entries, strict=True):
-        add = adders.get(queue_id)
-        if add is None:
-            add = adders[queue_id] = runs.setdefault((append.topic, queue_id), (queue_offset, []))[1].append
-        add(entry)
+    assert append.queues is not None
+    for queue, queue_offset, entry in zip(append.queues, append.queue_offsets, entries, strict=True):
+        run = runs.get(queue)
+        if run is None:
+            runs[queue] = queue_offset, [entry]
+        else:
+            run[1].append(entry)
 
 
 def _keys(record: RecordSummary) -> list[bytes]:

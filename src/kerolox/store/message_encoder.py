@@ -1,13 +1,14 @@
 """Encodes messages into the records that the commit log appends (MessageExtEncoder)."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import TypeAlias
 
 from kerolox.message import property_names, sysflag
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
-from kerolox.message.plain_properties import FoundProperties, PlainProperties, Traits
+from kerolox.message.plain_properties import FoundProperties, PlainProperties
 from kerolox.message.properties import by_initials, find, find_by_initials, mark
 from kerolox.message.records import even_batch
 from kerolox.message.records.batch import PART_SIZE_MIN, has_at_most, to_records
@@ -88,31 +89,30 @@ class MessageEncoder:
         return append
 
     def encode_plain(
-        self, topic: str, store_host: bytes, rows: Sequence[Row], found: Sequence[FoundProperties], size_max: int
+        self, store_host: bytes, rows: Sequence[Row], found: Sequence[FoundProperties], size_max: int
     ) -> list[Append]:
-        """Encode plain messages of one topic by what was found in their properties.
+        """Encode plain messages of any topics by what was found in their properties.
 
         Each append has at most `size_max` bytes. The caller has checked the sizes of the bodies.
         """
         appends = []
         first = 0
-        for records, starts in encode_runs(topic, store_host, rows, size_max):
+        for records, starts in encode_runs(store_host, rows, size_max):
             end = first + len(starts)
-            append = Append(topic, rows[first][0], records, starts)
+            append = Append(*rows[first][0], records, starts)
             if len(starts) == 1:
                 # The usual case under low load.
-                unique_key, more, traits = found[first]
-                append.keys = index_keys(unique_key, more, traits.tag)
-                append.tags_code = traits.tags_code
+                append.keys = index_keys(*found[first])
+                append.tags_code = tags_code(found[first][2])
             else:
-                append.key_columns = _key_columns(starts, found[first:end])
-                append.queue_ids = [row[0] for row in rows[first:end]]
+                append.queues = [row[0] for row in rows[first:end]]
+                append.key_columns = _key_columns(starts, found[first:end], append.queues)
             appends.append(append)
             first = end
         return appends
 
     def encode_uniform(
-        self, first: Message, after_size: int, varying: VaryingColumns, traits: Traits, size_max: int
+        self, first: Message, after_size: int, varying: VaryingColumns, tag: bytes, size_max: int
     ) -> list[Append]:
         """Encode messages that differ only in `varying`; `first` is the first of them (see `uniform.to_records`)."""
         records, starts = to_uniform_records(first, after_size, varying)
@@ -120,10 +120,10 @@ class MessageEncoder:
         appends = []
         for at in range(0, len(starts), count):
             part = starts[: len(starts[at : at + count])]
-            parts = _even_key_columns(part, list(varying.unique_keys[at : at + count]), traits)
-            queue_ids = varying.queue_ids[at : at + count]
+            parts = _even_key_columns(part, list(varying.unique_keys[at : at + count]), tag)
+            queues = [(first.topic, queue_id) for queue_id in varying.queue_ids[at : at + count]]
             data = records[starts[at] : starts[at] + part.stop]
-            appends.append(Append(first.topic, queue_ids[0], data, part, key_columns=parts, queue_ids=queue_ids))
+            appends.append(Append(*queues[0], data, part, key_columns=parts, queues=queues))
         return appends
 
     def encode_batch(self, shared: Message, body: bytes) -> Append:
@@ -185,31 +185,36 @@ class MessageEncoder:
             raise MessageIllegal(f"batch with {count} keys, at most {self._keys_max} allowed")
 
 
-def _key_columns(starts: Sequence[int], found: Sequence[FoundProperties]) -> KeyColumns:
-    """Return keys and tags codes of the records that begin at `starts`."""
+def _key_columns(
+    starts: Sequence[int], found: Sequence[FoundProperties], queues: Iterable[tuple[str, int]] | None = None
+) -> KeyColumns:
+    """Return keys and tags codes of the records that begin at `starts`; `queues` if not all have the same topic."""
     keys: list[bytes] = []
+    key_topics: list[str] = []
     key_starts: list[int] = []
     tags_codes: list[int] = []
     add_tags_code = tags_codes.append
-    for start, (unique_key, more, traits) in zip(starts, found, strict=True):
-        add_tags_code(traits.tags_code)
-        if more or traits.tag:
-            all_keys = index_keys(unique_key, more, traits.tag)
+    for start, (unique_key, more, tag), (topic, _) in zip(starts, found, queues or repeat(("", 0)), strict=False):
+        add_tags_code(tags_code(tag) if tag else 0)
+        if more or tag:
+            all_keys = index_keys(unique_key, more, tag)
             keys += all_keys
             key_starts += (start,) * len(all_keys)
+            key_topics += (topic,) * len(all_keys)
         else:
             keys.append(unique_key)
             key_starts.append(start)
-    return KeyColumns(keys, key_starts, tags_codes)
+            key_topics.append(topic)
+    return KeyColumns(keys, key_starts, tags_codes, None if queues is None else key_topics)
 
 
-def _even_key_columns(starts: range, keys: list[bytes], traits: Traits) -> KeyColumns:
+def _even_key_columns(starts: range, keys: list[bytes], tag: bytes) -> KeyColumns:
     """Return keys and tags codes of records that have no keys but unique ones and share one tag."""
     key_starts: Sequence[int] = starts
-    if traits.tag:
-        keys = [key for unique_key in keys for key in (unique_key, tag_key(traits.tag))]
+    if tag:
+        keys = [key for unique_key in keys for key in (unique_key, tag_key(tag))]
         key_starts = [start for start in starts for _ in range(2)]
-    return KeyColumns(keys, key_starts, [traits.tags_code] * len(starts))
+    return KeyColumns(keys, key_starts, [tags_code(tag)] * len(starts))
 
 
 def _is_awaited(properties: bytes) -> bool:

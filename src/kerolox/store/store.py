@@ -490,9 +490,9 @@ class Store(Service):
             raise NotStorable(
                 f"an append of {size} bytes exceeds {size_max}, the most that fits into a commit log file"
             )
-        for queue_id in set(append.queue_ids or (append.queue_id,)):
-            if (append.topic, queue_id) not in self._queue_offsets:
-                check_name(append.topic, queue_id)
+        for queue in set(append.queues or ((append.topic, append.queue_id),)):
+            if queue not in self._queue_offsets:
+                check_name(*queue)
 
     def _dispatch(self, appends: Sequence[Append] = (), appended: Sequence[Appended] = ()) -> bool:
         """Dispatch the appended messages, or else what the log holds beyond the dispatcher's offset.
@@ -539,24 +539,16 @@ def _assign_queue_offsets(
     """
     if not append.is_queued:
         return 0
-    topic = append.topic
-    if append.queue_ids is None:
-        key = topic, append.queue_id
+    if append.queues is None:
+        key = append.topic, append.queue_id
         offset = next_offsets[key] if key in next_offsets else known.get(key, 0)
         next_offsets[key] = offset + len(append.starts)
         return offset
-    nexts: dict[int, int] = {}
     offsets: list[int] = []
-    for queue_id in append.queue_ids:
-        if queue_id in nexts:
-            offset = nexts[queue_id]
-        else:
-            key = topic, queue_id
-            offset = next_offsets[key] if key in next_offsets else known.get(key, 0)
+    for queue in append.queues:
+        offset = next_offsets[queue] if queue in next_offsets else known.get(queue, 0)
         offsets.append(offset)
-        nexts[queue_id] = offset + 1
-    for queue_id, offset in nexts.items():
-        next_offsets[topic, queue_id] = offset
+        next_offsets[queue] = offset + 1
     append.queue_offsets = offsets
     return offsets[0]
 

@@ -4,6 +4,7 @@ A template is learnt from a decoded header. The bytes between the four values mu
 they have the same meaning, and only the four values are parsed.
 """
 
+import functools
 import struct
 from collections.abc import Sequence
 from itertools import chain
@@ -105,8 +106,7 @@ def alike(serialization: int, header: bytes, opaque: int, sending: Sending, uniq
     )
     if not is_usual:
         return None
-    wire_names = {field.name: field.encode_name for field in msgspec.structs.fields(type(sending))}
-    fields = [wire_names[name] for name in ("queue_id", "born_timestamp", "properties")]
+    fields = _varying_names(type(sending))
     if serialization == JSON:
         spans = _json_spans(header, opaque, fields, [*texts, unique_key])
     else:
@@ -114,7 +114,14 @@ def alike(serialization: int, header: bytes, opaque: int, sending: Sending, uniq
     return None if spans is None else HeaderColumns(serialization, header, sending, spans)
 
 
-def _json_spans(header: bytes, opaque: int, fields: list[str], texts: list[bytes]) -> list[_Span] | None:
+@functools.cache
+def _varying_names(header: type[Sending]) -> tuple[str, str, str]:
+    """Return the names on the wire of queue id, born timestamp and properties."""
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(header)}
+    return names["queue_id"], names["born_timestamp"], names["properties"]
+
+
+def _json_spans(header: bytes, opaque: int, fields: Sequence[str], texts: list[bytes]) -> list[_Span] | None:
     number = b"%d" % opaque
     # Without other escapes, and with each name exactly once, the spans are unambiguous.
     is_plain = header.count(b"\\") == header.count(b"\\u0001") + header.count(b"\\u0002")
@@ -138,7 +145,7 @@ def _json_spans(header: bytes, opaque: int, fields: list[str], texts: list[bytes
     return spans
 
 
-def _binary_spans(header: bytes, sending: Sending, fields: list[str], texts: list[bytes]) -> list[_Span] | None:
+def _binary_spans(header: bytes, sending: Sending, fields: Sequence[str], texts: list[bytes]) -> list[_Span] | None:
     places = usual_fields(header, sending)
     if places is None or not set(fields) <= places.keys():
         return None

@@ -33,7 +33,9 @@ def test_properties_of_exactly_the_maximum_size_fit_into_a_record() -> None:
 @pytest.mark.parametrize("store_host", [hosts.pack("192.0.2.1", 10911), hosts.pack("2001:db8::1", 10911)])
 @pytest.mark.parametrize("born_host", [hosts.pack("192.0.2.7", 5555), hosts.pack("2001:db8::7", 5555)])
 def test_runs_of_records_have_hosts_of_either_family(store_host: bytes, born_host: bytes) -> None:
-    ((records, starts),) = encode_runs("orders", store_host, [(1, 2, 0, 3, born_host, 0, b"body", b"k\x01v\x02")], 4096)
+    ((records, starts),) = encode_runs(
+        store_host, [(("orders", 1), 2, 0, 3, born_host, 0, b"body", b"k\x01v\x02")], 4096
+    )
 
     message = decode(bytes(records))
 

@@ -6,6 +6,7 @@ answered together, which costs half as much as one by one.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from operator import sub
 from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,7 +32,7 @@ from kerolox.wire.reply import Reply
 _UNUSUAL = sysflag.TRANSACTION_MASK | sysflag.INNER_BATCH
 # An upper bound on the record size beside body and properties.
 _REST_SIZE_MAX = 512
-# At most this many bytes of one topic form one append: an append never spans two files of the log.
+# At most this many bytes form one append: an append never spans two files of the log.
 _RUN_SIZE_MAX = 256 * 1024
 # From this many messages per loop iteration on, reading headers as columns pays.
 FEW = 16
@@ -54,8 +55,10 @@ class SendCollector:
         # A message that fits into no file of the log would have all others of its append refused.
         self._size_max = message_put.store.log.append_size_max - len(self._cluster) - _REST_SIZE_MAX
         self._loop: asyncio.AbstractEventLoop | None = None
-        # The messages of this loop iteration by topic; None for a topic whose messages are not plain.
-        self._runs: dict[str, Run | None] = {}
+        # The topics of this loop iteration; None for a topic whose messages are not plain.
+        self._usual: dict[str, Usual | None] = {}
+        # The messages of this loop iteration.
+        self._run = Run(self)
         # The connection of the last message, and its packed address.
         self._origin: Any = None
         self._born_host = NO_HOST
@@ -71,13 +74,13 @@ class SendCollector:
         """Take a plain send, which is stored with the others of this loop iteration; False if it is not plain."""
         header: Sending = request.header
         topic = header.topic
-        run = self._runs.get(topic)
-        if run is None and topic not in self._runs:
-            run = self._runs[topic] = self._begin(topic)
+        usual = self._usual.get(topic)
+        if usual is None and topic not in self._usual:
+            usual = self._look_up(topic)
         queue_id, body, properties = header.queue_id, request.body, header.properties
         if (
-            run is None
-            or not 0 <= queue_id < run.queue_count
+            usual is None
+            or not 0 <= queue_id < usual.queue_count
             or not 0 < len(body) <= self._body_size_max
             or not properties
             or header.batch
@@ -100,11 +103,12 @@ class SendCollector:
             candidate, self.candidate = self.candidate, None
             self.learn(candidate, request, read)
         request_queue.under_way += 1
+        run = self._run
         run.requests.append(request)
         run.found.append(read)
         run.rows.append(
             (
-                queue_id,
+                (usual.topic, queue_id),
                 header.flag,
                 header.sys_flag,
                 header.born_timestamp,
@@ -116,13 +120,14 @@ class SendCollector:
         )
         return True
 
-    def _begin(self, name: str) -> "Run | None":
-        """Start the run of a topic in this loop iteration; None if its messages are not plain."""
-        if not self._runs:
+    def _look_up(self, name: str) -> "Usual | None":
+        """Return what `usual` does, for the first message of a topic in this loop iteration."""
+        if not self._usual:
             self._loop = self._loop or asyncio.get_running_loop()
             at_end_of_turn(self._loop, self._end)
-        usual = self.usual(name)
-        return None if usual is None else Run(self, usual.topic, usual.queue_count)
+            self._run.began = perf_counter_ns()
+        usual = self._usual[name] = self.usual(name)
+        return usual
 
     def usual(self, name: str) -> "Usual | None":
         """Return the name and queue count of a topic with plain messages; None for any other."""
@@ -152,25 +157,18 @@ class SendCollector:
         """Return the properties after the unique key, with those that the broker adds."""
         return properties + (self._cluster if properties.endswith(b"\x02") else b"\x02" + self._cluster)
 
-    def count(self, run: "Run", count: int, size: int) -> None:
-        """Count stored messages."""
-        self.request_queue.under_way -= count
-        self.statistics.put_all(run.topic, count, size, perf_counter_ns() - run.began)
-
     def _end(self) -> None:
-        runs, self._runs, self._origin, self.candidate = self._runs, {}, None, None
-        self.is_busy = sum(len(run.requests) for run in runs.values() if run is not None) >= FEW
-        for run in runs.values():
-            if run is not None and run.requests:
-                run.submit(self._message_put)
+        self._usual, self._origin, self.candidate = {}, None, None
+        self.is_busy = len(self._run.requests) >= FEW
+        self.submit()
 
     def submit(self) -> None:
         """Store the collected sends now, so that log order equals arrival order for what follows."""
-        for name, run in self._runs.items():
-            if run is not None and run.requests:
-                # The submitted run keeps its lists; later messages go to a new one.
-                self._runs[name] = Run(self, run.topic, run.queue_count)
-                run.submit(self._message_put)
+        run = self._run
+        if run.requests:
+            # The submitted run keeps its lists; later messages go to a new one.
+            self._run = Run(self)
+            run.submit(self._message_put)
 
     def refused(self, error: Exception) -> Reply[h.Sent]:
         return self._admission.refused(refusal(error))
@@ -194,15 +192,13 @@ class Usual(NamedTuple):
 
 
 class Run:
-    """Messages of one topic that are appended together, and their requests."""
+    """Messages that are appended together, and their requests."""
 
-    __slots__ = ("_drafts", "_sends", "began", "found", "queue_count", "requests", "rows", "topic")
+    __slots__ = ("_drafts", "_sends", "began", "found", "requests", "rows")
 
-    def __init__(self, sends: SendCollector, topic: str, queue_count: int) -> None:
+    def __init__(self, sends: SendCollector) -> None:
         self._sends = sends
         self.began = perf_counter_ns()
-        self.topic = topic
-        self.queue_count = queue_count
         self.requests: list[Incoming[Any]] = []
         self.rows: list[Row] = []
         self.found: list[FoundProperties] = []
@@ -217,7 +213,7 @@ class Run:
             self._refuse_all(error)
 
     def make(self, message_put: MessagePut, size_max: int) -> list[Append]:
-        return message_put.encoder.encode_plain(self.topic, message_put.store_host, self.rows, self.found, size_max)
+        return message_put.encoder.encode_plain(message_put.store_host, self.rows, self.found, size_max)
 
     def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
         sends = self._sends
@@ -225,7 +221,7 @@ class Run:
         if len(appended) < len(drafts):
             drafts = drafts[first : first + len(appended)]
             requests, found = self._of(first, drafts, requests), self._of(first, drafts, found)
-        sends.count(self, len(requests), appended[-1].end_offset - appended[0].physical_offset)
+        self._count(drafts, len(requests))
         places = places_of(drafts[0], appended[0])
         for draft, at in zip(drafts[1:], appended[1:], strict=True):
             places += places_of(draft, at)
@@ -234,6 +230,27 @@ class Run:
             return
         for request, (unique_key, _, _), place in zip(requests, found, places, strict=True):
             Later[h.Sent](request).answer(sends.not_durable(place, unique_key))
+
+    def _count(self, drafts: Sequence[Append], count: int) -> None:
+        """Count stored messages, by topic."""
+        self._sends.request_queue.under_way -= count
+        nanos = perf_counter_ns() - self.began
+        put_all = self._sends.statistics.put_all
+        for draft in drafts:
+            if draft.queues is None:
+                put_all(draft.topic, len(draft.starts), len(draft.records), nanos)
+                continue
+            totals: dict[str, list[int]] = {}
+            sizes = map(sub, (*draft.starts[1:], len(draft.records)), draft.starts)
+            for (topic, _), size in zip(draft.queues, sizes, strict=True):
+                total = totals.get(topic)
+                if total is None:
+                    totals[topic] = [1, size]
+                else:
+                    total[0] += 1
+                    total[1] += size
+            for topic, (messages, size) in totals.items():
+                put_all(topic, messages, size, nanos)
 
     def refused(self, first: int, count: int, error: Exception) -> None:
         self._refuse(self._of(first, self._drafts[first : first + count], self.requests), error)

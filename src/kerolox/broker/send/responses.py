@@ -106,10 +106,11 @@ class SendResponses:
 
 def places_of(draft: Append, appended: Appended) -> list[Place]:
     """Return where each record of an append was stored."""
-    if draft.queue_ids is None:
+    if draft.queues is None:
         return [(draft.queue_id, appended.physical_offset, appended.queue_offset)]
     physical_offsets = map(appended.physical_offset.__add__, draft.starts)
-    return list(zip(draft.queue_ids, physical_offsets, draft.queue_offsets, strict=True))
+    queue_ids = [queue_id for _, queue_id in draft.queues]
+    return list(zip(queue_ids, physical_offsets, draft.queue_offsets, strict=True))
 
 
 def is_plain(unique_key: bytes) -> bool:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from time import perf_counter_ns
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from kerolox.broker.send.collector import FEW, Run, SendCollector
 from kerolox.broker.send.put import MessagePut, born_host
 from kerolox.message.hosts import Host
 from kerolox.message.message import Message
-from kerolox.message.plain_properties import FoundProperties, Traits
+from kerolox.message.plain_properties import FoundProperties
 from kerolox.message.records.uniform import VaryingColumns
 from kerolox.remoting.connection import Connection
 from kerolox.remoting.router import Incoming
@@ -37,8 +38,9 @@ _KEY_SIZES_MAX = 8
 _KNOWN_MAX = 512
 # The largest body of a frame to learn from; the frame stays referenced until the next send.
 _BODY_SIZE_MAX = 64 * 1024
-# After a template failed, this many requests pass before another is learnt.
-_WAIT_COUNT = 4096
+# This many requests pass before another template is learnt. The number doubles with each template, up to the maximum,
+# until one is used: traffic without equal headers must not pay for learning from each message.
+_WAIT_COUNT_MIN, _WAIT_COUNT_MAX = 16, 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +49,7 @@ class _Known:
 
     alike: HeaderColumns
     request: Incoming[Any]
-    traits: Traits
+    tag: bytes
 
 
 class _Gathered:
@@ -83,8 +85,8 @@ class UniformSends:
         self._key_sizes: tuple[int, ...] = ()
         self._gathered: dict[_Known, _Gathered] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        # The number of requests before the next template may be learnt.
-        self._wait_count = 0
+        # The number of requests before the next template may be learnt, and that after it.
+        self._wait_count, self._next_wait_count = 0, _WAIT_COUNT_MIN
 
     def collect(self, frames: Sequence[Frame], connection: Connection) -> Sequence[Frame]:
         """Collect the frames of one read if a template may match them; return them otherwise."""
@@ -100,10 +102,11 @@ class UniformSends:
             if known is not None:
                 break
         if known is None:
-            if self._wait_count > 0:
-                self._wait_count -= count
-            elif size <= HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:
+            self._wait_count -= count
+            if self._wait_count <= 0 and size <= HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:
                 self._collector.candidate = frames[0]
+                self._wait_count = self._next_wait_count
+                self._next_wait_count = min(2 * self._next_wait_count, _WAIT_COUNT_MAX)
             return frames
         is_alike = serializations.count(known.alike.serialization) == count
         if not is_alike or (count > 1 and list(map(len, headers)).count(size) < count):
@@ -122,7 +125,7 @@ class UniformSends:
     def _learn(self, frame: Frame, request: Incoming[Any], found: FoundProperties) -> None:
         """Learn a template from a request that was taken."""
         serialization, header, body = frame
-        unique_key, keys, traits = found
+        unique_key, keys, tag = found
         # The sample is recognized by the identity of its body. CPython interns bytes of length one, so not those.
         if request.body is not body or len(body) == 1 or keys:
             return
@@ -134,12 +137,12 @@ class UniformSends:
                 self._known, self._key_sizes = {}, ()
             if len(key) not in self._key_sizes:
                 self._key_sizes += (len(key),)
-            self._known[len(header), key] = _Known(learnt, replace(request, body=b"", origin=None), traits)
+            self._known[len(header), key] = _Known(learnt, replace(request, body=b"", origin=None), tag)
 
     def _forget(self, known: _Known) -> None:
         """Drop a template that did not match, and pause learning."""
         self._known = {key: value for key, value in self._known.items() if value is not known}
-        self._wait_count = _WAIT_COUNT
+        self._wait_count = _WAIT_COUNT_MAX
 
     def _end(self) -> None:
         all_gathered, self._gathered = self._gathered, {}
@@ -155,6 +158,7 @@ class UniformSends:
                 log.exception("handling %d collected sends one by one", len(gathered.headers))
                 self._forget(known)
             if run is not None:
+                self._next_wait_count = _WAIT_COUNT_MIN
                 run.submit(self._message_put)
             else:
                 self._hand_back(known.alike.serialization, gathered)
@@ -196,7 +200,7 @@ class UniformSends:
             if columns is None:
                 return None
             hosts = [host for connection, count in gathered.owners for host in (born_host(connection.remote),) * count]
-        return _UniformRun(collector, usual.topic, usual.queue_count, known, columns, gathered, hosts)
+        return _UniformRun(collector, usual.topic, known, columns, gathered, hosts)
 
     def _keep_admitted(self, known: _Known, gathered: _Gathered) -> bool:
         """Whether the policies admit all; otherwise the requests of the other connections are handled one by one.
@@ -215,19 +219,19 @@ class UniformSends:
 class _UniformRun(Run):
     """Collected messages, as columns."""
 
-    __slots__ = ("_bodies", "_columns", "_hosts", "_known", "_owners")
+    __slots__ = ("_bodies", "_columns", "_hosts", "_known", "_owners", "_topic")
 
     def __init__(
         self,
         sends: SendCollector,
         topic: str,
-        queue_count: int,
         known: _Known,
         columns: Columns,
         gathered: _Gathered,
         hosts: list[Host],
     ) -> None:
-        super().__init__(sends, topic, queue_count)
+        super().__init__(sends)
+        self._topic = topic
         self._known = known
         self._columns = columns
         self._bodies = gathered.bodies
@@ -236,21 +240,22 @@ class _UniformRun(Run):
         sends.request_queue.under_way += len(hosts)
 
     def make(self, message_put: MessagePut, size_max: int) -> list[Append]:
-        like, traits = self._known.alike, self._known.traits
+        like, tag = self._known.alike, self._known.tag
         header, columns, bodies = like.sending, self._columns, self._bodies
         after = self._sends.closed(like.after)
         keys = columns.unique_keys
         if len(set(map(len, bodies))) > 1:
             times, sys_flag, flag = header.reconsume_times or 0, header.sys_flag, header.flag
             rows = zip(
-                *(columns.queue_ids, repeat(flag), repeat(sys_flag), columns.born_timestamps, self._hosts),
+                *(zip(repeat(self._topic), columns.queue_ids), repeat(flag), repeat(sys_flag)),
+                *(columns.born_timestamps, self._hosts),
                 *(repeat(times), bodies, [like.before + key + after for key in keys]),
                 strict=False,
             )
-            found = [(key, b"", traits) for key in keys]
-            return message_put.encoder.encode_plain(self.topic, message_put.store_host, list(rows), found, size_max)
+            found = [(key, b"", tag) for key in keys]
+            return message_put.encoder.encode_plain(message_put.store_host, list(rows), found, size_max)
         first = Message(
-            self.topic,
+            self._topic,
             bodies[0],
             like.before + keys[0] + after,
             flag=header.flag,
@@ -260,7 +265,7 @@ class _UniformRun(Run):
             reconsume_times=header.reconsume_times or 0,
         )
         varying = VaryingColumns(columns.queue_ids, columns.born_timestamps, self._hosts, bodies, keys)
-        return message_put.encoder.encode_uniform(first, len(after), varying, traits, size_max)
+        return message_put.encoder.encode_uniform(first, len(after), varying, tag, size_max)
 
     def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
         if not is_durable or len(appended) < len(self._drafts):
@@ -268,8 +273,9 @@ class _UniformRun(Run):
             super().stored(first, appended, is_durable)
             return
         sends, columns = self._sends, self._columns
+        sends.request_queue.under_way -= len(self._hosts)
         size = appended[-1].end_offset - appended[0].physical_offset
-        sends.count(self, len(self._hosts), size)
+        sends.statistics.put_all(self._topic, len(self._hosts), size, perf_counter_ns() - self.began)
         if self._known.request.flag & ONEWAY_BIT:
             return
         physical_offsets: list[int] = []
@@ -300,4 +306,4 @@ class _UniformRun(Run):
                 replace(self._known.request, opaque=opaque, origin=origin)
                 for opaque, origin in zip(self._columns.opaques, origins, strict=True)
             ]
-            self.found = [(key, b"", self._known.traits) for key in self._columns.unique_keys]
+            self.found = [(key, b"", self._known.tag) for key in self._columns.unique_keys]

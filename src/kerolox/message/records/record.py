@@ -98,26 +98,24 @@ def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
     return bytearray().join((packed, body, topic, _SHORT.pack(properties_size), properties))
 
 
-# The fields of a message other than topic and store host: queue id, flag, sysFlag, born timestamp, born host, reconsume
-# times, body and properties.
-Row: TypeAlias = tuple[int, int, int, int, bytes, int, bytes, bytes]
+# The fields of a message other than the store host: topic and queue id, flag, sysFlag, born timestamp, born host,
+# reconsume times, body and properties.
+Row: TypeAlias = tuple[tuple[str, int], int, int, int, bytes, int, bytes, bytes]
 
 
-def encode_runs(
-    topic: str, store_host: bytes, rows: Iterable[Row], size_max: int
-) -> list[tuple[bytearray, tuple[int, ...]]]:
-    """Encode messages of one topic, as `encode` would, but faster for many. The fields must fit; they are not checked.
+def encode_runs(store_host: bytes, rows: Iterable[Row], size_max: int) -> list[tuple[bytearray, tuple[int, ...]]]:
+    """Encode messages of any topics, as `encode` would, but faster for many. The fields must fit; they are not checked.
 
     Return runs of records with the start of each record in its run. A run has at most `size_max` bytes, or one record.
     """
-    magic, packed_topic = _packed_topic(topic)
     store_host_bit = (len(store_host) != IPV4_HOST_SIZE) << 1
     crc32, short = zlib_ng.crc32, _SHORT.pack
     runs: list[tuple[bytearray, tuple[int, ...]]] = []
     pieces: list[bytes] = []
     starts: list[int] = []
     start = 0
-    for queue_id, flag, sys_flag, born_timestamp, born_host, reconsume_times, body, properties in rows:
+    for (topic, queue_id), flag, sys_flag, born_timestamp, born_host, reconsume_times, body, properties in rows:
+        magic, packed_topic = _packed_topic(topic)
         hosts = (len(born_host) != IPV4_HOST_SIZE) | store_host_bit
         head = _HEADS[hosts]
         body_size, properties_size = len(body), len(properties)

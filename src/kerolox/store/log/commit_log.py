@@ -15,19 +15,21 @@ class KeyColumns(msgspec.Struct, gc=False):
     """Index keys and tags codes of several records, so that dispatching them need not parse the records again."""
 
     keys: list[bytes]
-    # For each key, the start of its record in `Append.records`.
+    # For each key, the start of its record in `Append.records`, and its topic; None if all have that of the append.
     key_starts: Sequence[int]
     tags_codes: list[int]
+    key_topics: list[str] | None = None
 
 
 class Append(msgspec.Struct, gc=False):
-    """One encoded record, or several of one topic, that are appended together; their offsets are not known yet."""
+    """One encoded record, or several, that are appended together; their offsets are not known yet."""
 
+    # Topic and queue of the first record, and of all others if there are no `queues`.
     topic: str
     queue_id: int
     records: bytearray
     # Start of each record in `records`. A range promises records of equal size with hosts of equal length; without
-    # `queue_ids` it is one producer batch.
+    # `queues` it is one producer batch.
     starts: Sequence[int] = (0,)
     # PREPARED and ROLLBACK records get no queue entry and consume no queue offset.
     is_queued: bool = True
@@ -38,8 +40,8 @@ class Append(msgspec.Struct, gc=False):
     tags_code: int = 0
     # Keys and tags codes of several records; None as for `keys`.
     key_columns: KeyColumns | None = None
-    # Queue id and assigned queue offset of each record, if the records belong to more than one queue.
-    queue_ids: Sequence[int] | None = None
+    # Topic and queue id of each record, and its assigned queue offset, if they belong to more than one queue.
+    queues: Sequence[tuple[str, int]] | None = None
     queue_offsets: Sequence[int] = ()
 
 
