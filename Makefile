@@ -11,6 +11,8 @@ INSTALLED := $(VENV)/installed
 # take about the same time.
 WIDE := $(wildcard tests/spark tests/examples tests/dashboard)
 BESIDE := $(wildcard tests/store tests/crash tests/message tests/local)
+# Which lines the tests have run, for each Python.
+COVERAGE = artefacts/coverage$(VENV)
 # What `make bench` runs.
 PARTS ?= store namesrv broker client up spark
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -43,22 +45,26 @@ ifdef ARGS
 	$(BIN)/pytest -m "not slow" $(ARGS)
 else
 	@$(MAKE) --no-print-directory -j2 test-wide test-rest
+	@$(BIN)/python -m tests.coverage check $(COVERAGE)-wide $(COVERAGE)-rest
 endif
 
 # Its output would get in the other's way, and is shown when it has ended.
 test-wide: $(INSTALLED)
 	@mkdir -p artefacts
-	@$(BIN)/pytest -m "not slow" $(WIDE) $(BESIDE) > artefacts/test-wide.log 2>&1 || { cat artefacts/test-wide.log; exit 1; }
+	@$(BIN)/python -m tests.coverage run $(COVERAGE)-wide -m "not slow" $(WIDE) $(BESIDE) > artefacts/test-wide.log 2>&1 || { cat artefacts/test-wide.log; exit 1; }
 	@tail -n 5 artefacts/test-wide.log
 
 test-rest: $(INSTALLED)
-	$(BIN)/pytest -m "not slow" $(addprefix --ignore=,$(WIDE) $(BESIDE))
+	@mkdir -p artefacts
+	$(BIN)/python -m tests.coverage run $(COVERAGE)-rest -m "not slow" $(addprefix --ignore=,$(WIDE) $(BESIDE))
 
 # What `make test-others` runs on each Python.
 test-deep: $(INSTALLED)
-	$(BIN)/pytest -m "not slow" $(addprefix --ignore=,$(WIDE))
+	@mkdir -p artefacts
+	$(BIN)/python -m tests.coverage run $(COVERAGE)-deep -m "not slow" $(addprefix --ignore=,$(WIDE))
+	@$(BIN)/python -m tests.coverage check $(COVERAGE)-deep
 
-lint: $(INSTALLED) ## run ruff, mypy --strict and the import contracts
+lint: $(INSTALLED) ## run ruff, mypy --strict (src, tests, bench and docs) and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
