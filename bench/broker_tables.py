@@ -3,35 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from bench.brokers import NEWEST_4
 from bench.compiled import CompiledResult
+from bench.fairness import Fairness
 from bench.generator import Result
 from bench.java_clients import IN_FLIGHT_MAX, JavaResult
 from bench.measure import Memory
-from bench.report import Goal, Row, Section, mebibytes, microseconds, per_second, seconds
+from bench.ordinary import GROUPS, TOPICS, Traffic
+from bench.report import (
+    Goal,
+    Row,
+    Section,
+    mebibytes,
+    microseconds,
+    milliseconds,
+    per_second,
+    percent,
+    seconds,
+    times,
+)
 from bench.run import GENERATOR_ALONE, Profile
 
+T = TypeVar("T")
 Results = Mapping[str, Sequence[Result]]
 
-_RATES = {Profile(4, 64): 1.5, Profile(64, 1): 1.0, Profile(1, 1): 2.0}
-_CPU = Goal(0.5, is_ratio=True, than="4.9")
-_P99 = Goal(1.0, is_ratio=True, than="4.9")
-_PULLED = Goal(1.2, is_ratio=True, than="4.9", is_minimum=True)
-_SYNCED = Goal(1.2, is_ratio=True, than="4.9", is_minimum=True)
-_JAVA_RATE = Goal(1.0, is_ratio=True, than="4.9", is_minimum=True)
-_JAVA_CPU = Goal(0.6, is_ratio=True, than="4.9")
-_RESIDENT = Goal(0.1, is_ratio=True, than="4.9")
+
+def _at_least(limit: float) -> Goal:
+    return Goal(limit, is_ratio=True, is_minimum=True)
+
+
+def _at_most(limit: float) -> Goal:
+    return Goal(limit, is_ratio=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadGoals:
+    """The goals of one load for rate and CPU; that for p99 is the same for all loads."""
+
+    rate: Goal
+    cpu: Goal | None = None
+
+
+_ALIKE = {
+    Profile(4, 64): LoadGoals(_at_least(2.0), _at_most(0.35)),
+    Profile(64, 1): LoadGoals(_at_least(1.0), _at_most(0.5)),
+    Profile(1, 1): LoadGoals(_at_least(2.0), _at_most(0.5)),
+}
+_ORDINARY = {
+    Profile(4, 64): LoadGoals(_at_least(1.2), _at_most(0.6)),
+    Profile(64, 1): LoadGoals(_at_least(1.0)),
+}
+_KEYED = LoadGoals(_at_least(1.8))
+_ALIKE_SYNCED = LoadGoals(_at_least(2.0))
+_ORDINARY_SYNCED = LoadGoals(_at_least(1.2))
+_P99 = _at_most(1.0)
+_BATCHED = _at_least(1.2)
+_PULLED, _PULL_CPU = _at_least(1.5), _at_most(0.5)
+_JAVA_RATE, _JAVA_CPU = _at_least(1.2), _at_most(0.6)
+_RESIDENT = _at_most(0.1)
 _READY = Goal(1.0, shown=seconds)
+# CPU per message may not grow with the number of topics or producer groups by more than this factor.
+_NO_GROWTH = Goal(1.25, shown=times)
+_CLIENT_P99 = Goal(0.05, shown=milliseconds)
+_CLIENT_SHARE = Goal(0.25, is_minimum=True, shown=percent)
+_PRODUCERS_SHARE = Goal(0.95, is_minimum=True, shown=percent)
 _POLL_SIZE = 4096
 
 
 def footprint(
     ready: Mapping[str, Sequence[float]], before: Mapping[str, Memory], after: Mapping[str, Memory]
 ) -> Section:
-    section = _section("Start-up and memory", tuple(ready))
+    section = Section("Start-up and memory", tuple(ready))
     section.rows = [
-        Row("from the start until the first request is answered", ready, seconds, goal=_READY, against=NEWEST_4),
+        Row("from the start until the first request is answered", ready, seconds, goal=_READY),
         *_memory_rows("after start", before),
         *_memory_rows("after all loads", after),
     ]
@@ -39,64 +85,148 @@ def footprint(
 
 
 def sends(columns: tuple[str, ...], body_size: int, results: Mapping[Profile, Results]) -> Section:
-    section = _section(f"SEND_MESSAGE_V2, {body_size} B, ASYNC_FLUSH", columns)
-    for profile, measured in results.items():
-        goal = Goal(_RATES[profile], is_ratio=True, than="4.9", is_minimum=True)
-        section.rows += _load_rows(str(profile), measured, goal, _CPU)
-        section.notes += _notes(str(profile), measured)
+    section = Section(f"SEND_MESSAGE_V2, {body_size} B, ASYNC_FLUSH", columns)
+    _add_loads(section, {str(profile): (measured, _ALIKE[profile]) for profile, measured in results.items()})
     section.notes.insert(
         0, "4x64 is four connections with 64 requests in flight on each; every message has another key."
     )
     return section
 
 
+def ordinary(columns: tuple[str, ...], traffic: Traffic, results: Mapping[Profile, Results]) -> Section:
+    section = Section(f"SEND_MESSAGE_V2, ordinary traffic over {traffic.topics} topics, ASYNC_FLUSH", columns)
+    _add_loads(section, {str(profile): (measured, _ORDINARY[profile]) for profile, measured in results.items()})
+    section.notes.insert(
+        0,
+        f"Topics of unequal popularity, {traffic.groups} producer groups, several client versions, bodies from 20 B to "
+        "8 KiB, most messages with keys and tags, some with further properties, JSON and binary headers, in random "
+        "order; every round has other messages.",
+    )
+    return section
+
+
+def by_number(what: str, columns: tuple[str, ...], profile: Profile, results: Mapping[int, Results]) -> Section:
+    """Return the cost of ordinary traffic by a number, such as that of topics, compared with the first of them."""
+    section = Section(f"CPU per message by number of {what}s", columns)
+    first = next(iter(results))
+    for count, measured in results.items():
+        label = f"{profile}, {_counted(count, what)}"
+        rate, cpu = _each(measured, _rate), _each(measured, _cpu)
+        section.rows += [
+            Row(f"{label}: rate", rate, per_second, is_more_better=True),
+            Row(f"{label}: CPU of the broker per message", cpu, microseconds),
+        ]
+        if count != first:
+            growth = _growth(_each(results[first], _cpu), cpu)
+            section.rows.append(
+                Row(f"{label}: CPU compared with {_counted(first, what)}", growth, times, goal=_NO_GROWTH)
+            )
+        section.notes += _notes(label, measured)
+    section.notes.insert(
+        0, f"Ordinary traffic over {TOPICS} topics and {GROUPS} producer groups, except for this number."
+    )
+    return section
+
+
+def keyed(columns: tuple[str, ...], body_size: int, profile: Profile, measured: Results) -> Section:
+    section = Section(f"SEND_MESSAGE_V2, one topic with KEYS, {body_size} B, ASYNC_FLUSH", columns)
+    _add_loads(section, {str(profile): (measured, _KEYED)})
+    section.notes.insert(0, "One producer, bodies and KEYS of one size each, and TAGS.")
+    return section
+
+
 def batches(columns: tuple[str, ...], count: int, results: Mapping[str, Results]) -> Section:
-    section = _section(f"SEND_BATCH_MESSAGE of {count}", columns)
+    section = Section(f"SEND_BATCH_MESSAGE of {count}", columns)
     for label, measured in results.items():
         rate = _each(measured, lambda result: result.rate * count)
         cpu = _each(measured, lambda result: result.cpu_per_request / count)
         section.rows += [
-            Row(f"{label}: messages", rate, per_second, is_more_better=True, against=NEWEST_4),
-            Row(f"{label}: CPU of the broker per message", cpu, microseconds, against=NEWEST_4),
+            Row(f"{label}: messages", rate, per_second, is_more_better=True, goal=_BATCHED),
+            Row(f"{label}: CPU of the broker per message", cpu, microseconds),
         ]
         section.notes += _notes(label, measured)
     return section
 
 
 def pulls(columns: tuple[str, ...], count: int, profile: Profile, measured: Results) -> Section:
-    section = _section(f"PULL_MESSAGE of {count} x 1 KiB", columns)
+    section = Section(f"PULL_MESSAGE of {count} x 1 KiB", columns)
     moved = _each(measured, lambda result: _body_bytes(result) / result.seconds)
     cpu = _each(measured, lambda result: result.cpu_per_request / count)
     section.rows = [
-        Row(f"{profile}: bytes", moved, _megabytes, is_more_better=True, goal=_PULLED, against=NEWEST_4),
-        Row(f"{profile}: CPU of the broker per message", cpu, microseconds, goal=_CPU, against=NEWEST_4),
-        Row(f"{profile}: p50", _each(measured, _p50), microseconds, against=NEWEST_4),
-        Row(f"{profile}: p99", _each(measured, _p99), microseconds, goal=_P99, against=NEWEST_4),
+        Row(f"{profile}: bytes", moved, _megabytes, is_more_better=True, goal=_PULLED),
+        Row(f"{profile}: CPU of the broker per message", cpu, microseconds, goal=_PULL_CPU),
+        Row(f"{profile}: p50", _each(measured, _p50), microseconds),
+        Row(f"{profile}: p99", _each(measured, _p99), microseconds, goal=_P99),
     ]
     section.notes = _notes(str(profile), measured)
     return section
 
 
-def synced(columns: tuple[str, ...], profile: Profile, results: Mapping[int, Results]) -> Section:
-    section = _section("SEND_MESSAGE_V2, SYNC_FLUSH", columns)
-    for body_size, measured in results.items():
-        section.rows += _load_rows(f"{profile}, {body_size} B", measured, _SYNCED, None)
-        section.notes += _notes(f"{profile}, {body_size} B", measured)
+def synced(
+    columns: tuple[str, ...],
+    profile: Profile,
+    alike: Mapping[int, Results],
+    traffic: Traffic,
+    mixed: Results,
+) -> Section:
+    """Return the sends with SYNC_FLUSH: alike ones by body size, and ordinary traffic."""
+    section = Section("SEND_MESSAGE_V2, SYNC_FLUSH", columns)
+    _add_loads(
+        section,
+        {
+            **{f"{profile}, {body_size} B": (measured, _ALIKE_SYNCED) for body_size, measured in alike.items()},
+            f"{profile}, ordinary traffic over {traffic.topics} topics": (mixed, _ORDINARY_SYNCED),
+        },
+    )
+    return section
+
+
+def fairness(
+    columns: tuple[str, ...], producers: Profile, kind: str, results: Mapping[str, Sequence[Fairness]]
+) -> Section:
+    """Return the figures of a client with one request in flight and of flooding producers, alone and together."""
+
+    def rate(label: str, figure: Callable[[Fairness], float]) -> Row:
+        return Row(label, _each(results, figure), per_second, is_more_better=True)
+
+    def p99(label: str, figure: Callable[[Fairness], float], goal: Goal | None = None) -> Row:
+        return Row(label, _each(results, figure), milliseconds, goal=goal)
+
+    def share(label: str, figure: Callable[[Fairness], float], goal: Goal) -> Row:
+        return Row(label, _each(results, figure), percent, is_more_better=True, goal=goal)
+
+    section = Section(f"A client with one request in flight beside {producers}, {kind}", columns)
+    section.rows = [
+        rate("client alone: rate", lambda found: found.client_alone.rate),
+        rate("client beside the producers: rate", lambda found: found.client_beside.rate),
+        share("share of its rate that the client keeps", lambda found: found.client_share, _CLIENT_SHARE),
+        p99("client alone: p99", lambda found: found.client_alone.p99),
+        p99("client beside the producers: p99", lambda found: found.client_beside.p99, _CLIENT_P99),
+        rate("producers alone: rate", lambda found: found.producers_alone.rate),
+        rate("producers beside the client: rate", lambda found: found.producers_beside.rate),
+        share("share of their rate that the producers keep", lambda found: found.producers_share, _PRODUCERS_SHARE),
+    ]
+    runs = {name: [result for found in rounds for result in found.results] for name, rounds in results.items()}
+    section.notes = [
+        f"The producers are {producers.connections} connections with {producers.in_flight:,} requests in flight on "
+        "each. While one of both loads is measured, the other one starts earlier and ends later.",
+        *_notes(str(producers), runs),
+    ]
     return section
 
 
 def java_clients(columns: tuple[str, ...], results: Mapping[str, Mapping[str, Sequence[JavaResult]]]) -> Section:
-    section = _section("Java's own benchmark programs, 64 threads (5.5.0)", columns)
+    section = Section("Java's own benchmark programs, 64 threads (5.5.0)", columns)
     for label, by_server in results.items():
         sent = {name: [result.sent for result in rounds] for name, rounds in by_server.items()}
         cpu = {name: [result.cpu_per_message for result in rounds if result.sent] for name, rounds in by_server.items()}
         section.rows += [
-            Row(f"{label}: sent", sent, per_second, is_more_better=True, goal=_JAVA_RATE, against=NEWEST_4),
-            Row(f"{label}: CPU of the broker per message", cpu, microseconds, goal=_JAVA_CPU, against=NEWEST_4),
+            Row(f"{label}: sent", sent, per_second, is_more_better=True, goal=_JAVA_RATE),
+            Row(f"{label}: CPU of the broker per message", cpu, microseconds, goal=_JAVA_CPU),
         ]
         consumed = {name: [result.consumed for result in rounds] for name, rounds in by_server.items()}
         if any(max(rates) for rates in consumed.values()):
-            section.rows.append(Row(f"{label}: consumed", consumed, per_second, is_more_better=True, against=NEWEST_4))
+            section.rows.append(Row(f"{label}: consumed", consumed, per_second, is_more_better=True))
         failures = {name: sum(result.failed for result in rounds) for name, rounds in by_server.items()}
         section.notes += [f"{label}: {count} failed at {name}." for name, count in failures.items() if count]
     section.notes.insert(
@@ -108,7 +238,7 @@ def java_clients(columns: tuple[str, ...], results: Mapping[str, Mapping[str, Se
 
 
 def idle(count: int, held: Mapping[str, tuple[Memory, Memory]]) -> Section:
-    section = _section(f"{count:,} idle long polls on 100 connections", tuple(held))
+    section = Section(f"{count:,} idle long polls on 100 connections", tuple(held))
     each = {name: [(after.resident - before.resident) / count] for name, (before, after) in held.items()}
     section.rows = [
         Row("resident before", {name: [float(first.resident)] for name, (first, _) in held.items()}, mebibytes),
@@ -118,26 +248,37 @@ def idle(count: int, held: Mapping[str, tuple[Memory, Memory]]) -> Section:
     return section
 
 
-def _section(title: str, columns: tuple[str, ...]) -> Section:
-    return Section(title, columns, than=NEWEST_4)
+def _add_loads(section: Section, loads: Mapping[str, tuple[Results, LoadGoals]]) -> None:
+    """Add the rows and notes of each load, by its label."""
+    for label, (measured, goals) in loads.items():
+        section.rows += [
+            Row(f"{label}: rate", _each(measured, _rate), per_second, is_more_better=True, goal=goals.rate),
+            Row(f"{label}: CPU of the broker per message", _each(measured, _cpu), microseconds, goal=goals.cpu),
+            Row(f"{label}: p50", _each(measured, _p50), microseconds),
+            Row(f"{label}: p99", _each(measured, _p99), microseconds, goal=_P99),
+        ]
+        section.notes += _notes(label, measured)
 
 
-def _load_rows(label: str, measured: Results, rate_goal: Goal, cpu_goal: Goal | None) -> list[Row]:
-    rate, cpu = _each(measured, lambda result: result.rate), _each(measured, lambda result: result.cpu_per_request)
-    return [
-        Row(f"{label}: rate", rate, per_second, is_more_better=True, goal=rate_goal, against=NEWEST_4),
-        Row(f"{label}: CPU of the broker per message", cpu, microseconds, goal=cpu_goal, against=NEWEST_4),
-        Row(f"{label}: p50", _each(measured, _p50), microseconds, against=NEWEST_4),
-        Row(f"{label}: p99", _each(measured, _p99), microseconds, goal=_P99, against=NEWEST_4),
-    ]
+def _growth(before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    """Return the growth of each server in each round, from two loads of the same round."""
+    return {
+        name: [late / early for early, late in zip(before[name], after[name], strict=True)]
+        for name in before
+        if all(before[name])
+    }
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _memory_rows(when: str, measured: Mapping[str, Memory]) -> list[Row]:
     resident = {name: [float(figures.resident)] for name, figures in measured.items()}
     anonymous = {name: [float(figures.anonymous)] for name, figures in measured.items()}
     return [
-        Row(f"resident {when}", resident, mebibytes, goal=_RESIDENT, against=NEWEST_4),
-        Row(f"anonymous {when}", anonymous, mebibytes, against=NEWEST_4),
+        Row(f"resident {when}", resident, mebibytes, goal=_RESIDENT),
+        Row(f"anonymous {when}", anonymous, mebibytes),
     ]
 
 
@@ -159,8 +300,16 @@ def _notes(label: str, measured: Results) -> list[str]:
     return notes
 
 
-def _each(results: Results, figure: Callable[[Result], float]) -> dict[str, list[float]]:
+def _each(results: Mapping[str, Sequence[T]], figure: Callable[[T], float]) -> dict[str, list[float]]:
     return {name: [figure(result) for result in rounds] for name, rounds in results.items()}
+
+
+def _rate(result: Result) -> float:
+    return result.rate
+
+
+def _cpu(result: Result) -> float:
+    return result.cpu_per_request
 
 
 def _p50(result: Result) -> float:

@@ -219,7 +219,8 @@ static void drive(int port, int pid, int connections, int in_flight, double seco
            answered, refused, refusal, body_bytes, taken, server_cpu, own_cpu, p50, p99);
 }
 
-/* A server that stores nothing, to measure the generator: answers each request with its opaque and a body. */
+/* A server that stores nothing, to measure the generator: answers each request, whether its header is JSON or binary,
+ * with a JSON header, the opaque of the request and a body. */
 static void answer(uint32_t body_size) {
     static unsigned char in[1 << 16], held[1024][1 << 16];
     static uint32_t held_size[1024];
@@ -257,9 +258,15 @@ static void answer(uint32_t body_size) {
             uint32_t at = 0;
             size_t out_size = 0;
             while (held_size[from] - at >= 8 && held_size[from] - at >= big_endian(held[from] + at) + 4) {
-                const unsigned char *asked = memmem(held[from] + at, big_endian(held[from] + at) + 4, "\"opaque\":", 9);
-                if (!asked) exit(4);
-                memcpy(out + out_size, frame, size), memcpy(out + out_size + opaque_at, asked + 9, 7), out_size += size;
+                const unsigned char *asked = held[from] + at;
+                memcpy(out + out_size, frame, size);
+                if (asked[4]) put_digits(out + out_size + opaque_at, big_endian(asked + 13), 7, 10);
+                else {
+                    asked = memmem(asked, big_endian(asked) + 4, "\"opaque\":", 9);
+                    if (!asked) exit(4);
+                    memcpy(out + out_size + opaque_at, asked + 9, 7);
+                }
+                out_size += size;
                 at += big_endian(held[from] + at) + 4;
             }
             memmove(held[from], held[from] + at, held_size[from] -= at);

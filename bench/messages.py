@@ -14,6 +14,7 @@ PULL_SIZE = 32
 GROUP = "bench_consumer"
 _BORN = "1700000000000"
 _KEY_HEAD = "7F00000151F1DABDB9114D35"
+_TAGS = "ABCDE"
 _SUSPEND, _SUBSCRIPTION = 2, 4
 _PART = struct.Struct(">IIIII")
 
@@ -26,6 +27,18 @@ def send(topic: str, queue_id: int, body: bytes, opaque: int = OPAQUE_FIRST) -> 
 def sends(topic: str, body_size: int, count: int = 64) -> Ring:
     body = bytes(65 + number % 26 for number in range(body_size))
     return ring(count, lambda index, opaque: send(topic, index % QUEUES, body, opaque))
+
+
+def keyed_sends(topic: str, body_size: int, count: int = 1024) -> Ring:
+    """Sends with a key of the application and a tag, both of one size, with the properties in Java's order."""
+
+    def keyed(index: int, opaque: int) -> bytes:
+        properties = (
+            f"KEYS\x01order-{index:010}\x02{_unique_key(KEY_COUNTER.decode())}TAGS\x01Tag{_TAGS[index % 5]}\x02"
+        )
+        return encode(310, sending(topic, index % QUEUES, properties), bytes(body_size), opaque=opaque)
+
+    return ring(count, keyed)
 
 
 def batches(topic: str, body_size: int, count: int = 64) -> Ring:
@@ -72,10 +85,12 @@ def fill(port: int, topic: str, count: int, body_size: int) -> None:
                     raise RuntimeError(f"a message was refused: {answer.header}")
 
 
-def stored(port: int, topic: str) -> int:
-    """Return the number of messages of a topic, from its max offsets."""
+def stored(port: int, *topics: str) -> int:
+    """Return the number of messages of these topics, from the max offsets of their queues."""
     with connect(port) as connection:
-        answers = [decode(ask(connection, max_offset(topic, queue_id))) for queue_id in range(QUEUES)]
+        answers = [
+            decode(ask(connection, max_offset(topic, queue_id))) for topic in topics for queue_id in range(QUEUES)
+        ]
     return sum(int(answer.header["extFields"]["offset"]) for answer in answers)
 
 

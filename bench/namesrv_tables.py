@@ -146,9 +146,9 @@ def _ceiling_notes(results: Mapping[Profile, Results]) -> list[str]:
         alone = max(measured[GENERATOR_ALONE], key=_rate)
         own_cpu = microseconds(alone.generator_cpu_seconds / alone.answered)
         note = f"{profile}: the generator reaches {per_second(alone.rate)} with canned answers ({own_cpu} of CPU each)"
-        row = Row("", _each(measured, _rate), per_second)
-        if row.others():
-            headroom = alone.rate / max(row.others())
+        fastest = Row("", _each(measured, _rate), per_second, is_more_better=True).best_other()
+        if fastest is not None:
+            headroom = alone.rate / fastest.median
             note += f", {times(headroom)} the faster Java"
             if headroom < _ROUTE_RATE.limit:
                 note += f"; {_ROUTE_RATE.limit:g}x cannot be measured with it"

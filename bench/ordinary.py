@@ -10,6 +10,7 @@ import json
 import random
 import string
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bench.compiled import KEY_COUNTER
 from bench.connections import ask, connect
@@ -24,6 +25,22 @@ _BODY_SIZE_MEDIAN, _BODY_SIZE_SPREAD, _BODY_SIZES = 300, 0.9, (20, 8192)
 # Shares of messages that have keys, a tag, further properties, and a binary header.
 _KEYS, _TAG, _PROPERTIES, _BINARY = 0.8, 0.7, 0.3, 0.25
 _NAMES = ("traceId", "userId", "region", "source", "retries", "schemaVersion", "contentType", "shard")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Ordinary traffic over a number of topics and producer groups; every round of a comparison has another seed."""
+
+    topics: int = TOPICS
+    groups: int = GROUPS
+
+    @property
+    def topic_names(self) -> list[str]:
+        return topic_names(self.topics)
+
+    def ring(self, number: int) -> Ring:
+        """Return the requests of a round; the warm-up is round -1."""
+        return sends(number + 1, self.topic_names, groups=self.groups)
 
 
 def topic_names(count: int = TOPICS) -> list[str]:

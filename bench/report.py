@@ -6,41 +6,51 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 KEROLOX = "Kerolox"
 ABSENT = "–"
+# Column heading and goals of rows that compare Kerolox with the best of several others.
+BEST_OTHER = "best other"
 # Prefixes of the columns that Kerolox is compared with.
 _BASELINES = ("Apache", "plain", "C++", "one alone", "prebuilt", "Kafka", "Parquet", "broker path")
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on our value, or on its ratio to the best other value of the same run."""
+    """A bound on our value, or on its ratio to the other value of the same run that the row is compared with."""
 
     limit: float
     is_ratio: bool = False
     is_minimum: bool = False
     shown: Callable[[float], str] = str
-    than: str = "Java"
+    than: str = BEST_OTHER
 
     @property
     def text(self) -> str:
         sign = "≥" if self.is_minimum else "≤"
         return f"{sign} {self.limit:g}x {self.than}" if self.is_ratio else f"{sign} {self.shown(self.limit)}"
 
-    def is_met(self, ours: float, others: Sequence[float]) -> bool:
-        value = ratio(ours, others, is_more_better=self.is_minimum) if self.is_ratio else ours
+    def is_met(self, ours: float, other: float | None) -> bool:
+        value = ratio(ours, other) if self.is_ratio else ours
         return value >= self.limit if self.is_minimum else value <= self.limit
+
+
+class Other(NamedTuple):
+    """A server that Kerolox is compared with, and the median of its rounds."""
+
+    name: str
+    median: float
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One metric: for each server, the value of every round.
 
-    Kerolox is compared with the best of the others, or with the one named `against`.
+    Kerolox is compared with the other that is best in this row, or with the one named `against`.
     """
 
     label: str
@@ -62,26 +72,33 @@ class Row:
         best = self.shown(max(rounds) if self.is_more_better else min(rounds))
         return f"{median} ({best})" if len(rounds) > 1 else median
 
-    def others(self) -> list[float]:
-        baselines = {name: rounds for name, rounds in self.values.items() if rounds and is_baseline(name)}
-        if self.against is not None:
-            baselines = {name: rounds for name, rounds in baselines.items() if name == self.against}
-        return [statistics.median(rounds) for rounds in baselines.values()]
+    def others(self) -> list[Other]:
+        """Return the others that Kerolox is compared with, without those whose load failed: their figure is zero."""
+        compared = [name for name in self.values if is_baseline(name) and self.against in (None, name)]
+        medians = [Other(name, median) for name in compared if (median := self.median(name)) is not None]
+        return [other for other in medians if other.median > 0]
+
+    def best_other(self) -> Other | None:
+        """Return the other with the highest figure, or the lowest if less is better: of rates the fastest."""
+        choose = max if self.is_more_better else min
+        return choose(self.others(), key=lambda other: other.median, default=None)
 
     def ratio(self) -> str:
-        ours, others = self.median(KEROLOX), self.others()
-        if ours is None or not others or not min(others):
+        """Return our figure as a multiple of the best other, which is named if there are several."""
+        ours, best = self.median(KEROLOX), self.best_other()
+        if ours is None or best is None:
             return ABSENT
-        return f"{ratio(ours, others, is_more_better=self.is_more_better):.2f}x"
+        name = f" of {best.name.rpartition(' ')[2]}" if len(self.others()) > 1 else ""
+        return f"{ratio(ours, best.median):.2f}x{name}"
 
     def verdict(self) -> str:
-        ours = self.median(KEROLOX)
+        ours, best = self.median(KEROLOX), self.best_other()
         if self.goal is None:
             return ""
-        if ours is None or (self.goal.is_ratio and not (self.others() and all(self.others()))):
+        if ours is None or (self.goal.is_ratio and best is None):
             # There is nothing to compare with, for example because the other load failed.
             return "not measured"
-        return "met" if self.goal.is_met(ours, self.others()) else "MISSED"
+        return "met" if self.goal.is_met(ours, best.median if best else None) else "MISSED"
 
 
 @dataclass(slots=True)
@@ -92,7 +109,7 @@ class Section:
     columns: tuple[str, ...]
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    than: str = "Java"
+    than: str = BEST_OTHER
 
     def header(self) -> list[str]:
         return ["", *self.columns, f"{KEROLOX} / {self.than}", "goal", ""]
@@ -146,10 +163,9 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
 
-def ratio(ours: float, others: Sequence[float], *, is_more_better: bool) -> float:
-    """Return our value as a multiple of the best other value; NaN, which meets no goal, if that is zero."""
-    best = max(others) if is_more_better else min(others)
-    return ours / best if best else math.nan
+def ratio(ours: float, other: float | None) -> float:
+    """Return our value as a multiple of the other; NaN, which meets no goal, if there is none or it is zero."""
+    return ours / other if other else math.nan
 
 
 def is_baseline(name: str) -> bool:
@@ -178,3 +194,7 @@ def mebibytes(value: float) -> str:
 
 def times(value: float) -> str:
     return f"{value:.2f}x"
+
+
+def percent(value: float) -> str:
+    return f"{value:.1%}"

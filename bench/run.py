@@ -17,8 +17,14 @@ from bench.servers import Server, ServerSpec, started
 
 GENERATOR_ALONE = "generator alone"
 _REFRESH_SECONDS = 15.0
+# The number of the round in which requests are warmed up: measured rounds count from 0.
+_WARM_UP_ROUND = -1
 # Warm-up ends when two loads in a row are not faster than the best one by this factor.
 _STILL_WARMING = 1.05
+
+
+# The requests of a comparison: the same in every round, or other ones in each, from the number of the round.
+Requests = Ring | Callable[[int], Ring]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,8 @@ class Run:
         self.servers: dict[str, Server] = {}
         self.rounds = rounds
         self._progress = progress
+        self.seconds = seconds
         self._task = progress.add_task("starting", total=None)
-        self._seconds = seconds
         self._warm_up_rounds_max = warm_up_rounds_max
         self._refresh: Callable[[], None] | None = None
         self._refreshed_at = 0.0
@@ -102,7 +108,7 @@ class Run:
         self,
         label: str,
         targets: Mapping[str, Target],
-        requests: Ring,
+        requests: Requests,
         profile: Profile,
         rounds: range | None = None,
     ) -> dict[str, list[Result]]:
@@ -110,19 +116,23 @@ class Run:
 
         A caller with work between rounds passes single rounds as `rounds`; round 0 includes the warm-up.
         """
-        names = list(targets)
         rounds = range(self.rounds) if rounds is None else rounds
         if rounds.start == 0:
-            for name in names:
-                if name != GENERATOR_ALONE:
-                    self._warm_up(f"{label}, warm-up: {name}", targets[name], requests, profile)
-        results: dict[str, list[Result]] = {name: [] for name in names}
+            self.warm_up_until_steady(label, targets, requests, profile)
+        results: dict[str, list[Result]] = {name: [] for name in targets}
         for number in rounds:
-            turn = number % len(names)
-            for name in names[turn:] + names[:turn]:
-                self.show_status(f"{label}, round {number + 1}/{self.rounds}: {name}")
-                results[name].append(self._load(targets[name], requests, profile))
+            ring = ring_of_round(requests, number)
+            for name, target in self.turns(label, targets, number):
+                results[name].append(self._load(target, ring, profile))
         return results
+
+    def turns(self, label: str, targets: Mapping[str, Target], number: int) -> Iterator[tuple[str, Target]]:
+        """Yield each target once and show its name; each round starts with another target."""
+        names = list(targets)
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            self.show_status(f"{label}, round {number + 1}/{self.rounds}: {name}")
+            yield name, targets[name]
 
     def warm_up(self, requests: Ring, profile: Profile, seconds: float) -> None:
         """Load each server for this time before measuring: the JVM compiles while it runs."""
@@ -133,10 +143,19 @@ class Run:
             while time.monotonic() < deadline:
                 self._load(target, requests, profile)
 
-    def _warm_up(self, text: str, target: Target, requests: Ring, profile: Profile) -> None:
+    def warm_up_until_steady(
+        self, label: str, targets: Mapping[str, Target], requests: Requests, profile: Profile
+    ) -> None:
+        """Load each server until it gets no faster; requests that differ by round differ from those of all rounds."""
+        ring = ring_of_round(requests, _WARM_UP_ROUND)
+        for name, target in targets.items():
+            if name != GENERATOR_ALONE:
+                self.show_status(f"{label}, warm-up: {name}")
+                self._warm_up(target, ring, profile)
+
+    def _warm_up(self, target: Target, requests: Ring, profile: Profile) -> None:
         best, loads_no_faster = 0.0, 0
         for _ in range(self._warm_up_rounds_max):
-            self.show_status(text)
             rate = self._load(target, requests, profile).rate
             loads_no_faster = 0 if rate > best * _STILL_WARMING else loads_no_faster + 1
             if loads_no_faster == 2:
@@ -147,5 +166,9 @@ class Run:
         if self._refresh is not None and time.monotonic() - self._refreshed_at > _REFRESH_SECONDS:
             self._refresh()
             self._refreshed_at = time.monotonic()
-        load = Load(target.port, target.pid, requests, profile.connections, profile.in_flight, self._seconds)
+        load = Load(target.port, target.pid, requests, profile.connections, profile.in_flight, self.seconds)
         return self.generator.run(load)
+
+
+def ring_of_round(requests: Requests, number: int) -> Ring:
+    return requests if isinstance(requests, Ring) else requests(number)

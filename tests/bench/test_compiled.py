@@ -10,9 +10,11 @@ import pytest
 
 from bench.compiled import KEY_COUNTER, CompiledGenerator, ring_file
 from bench.exchange import WrongAnswerError
+from bench.fairness import measure
 from bench.frames import decode, encode
 from bench.generator import Load
 from bench.messages import pulls, send, sends
+from bench.ordinary import Traffic
 from tests.apache.requirements import unmet
 
 
@@ -46,6 +48,24 @@ def test_every_request_is_answered_once(generator: CompiledGenerator) -> None:
     assert result.answered >= 4 * 16
     assert result.refused == 0
     assert 0 < result.p50 <= result.p99 < result.seconds
+
+
+def test_requests_with_binary_headers_are_answered_as_well(generator: CompiledGenerator) -> None:
+    with generator.answering(0) as (port, pid):
+        result = generator.run(Load(port, pid, Traffic(topics=2).ring(0), 4, 16, 0.05))
+
+    assert result.answered >= 4 * 16
+    assert result.refused == 0
+
+
+def test_a_client_and_producers_are_measured_alone_and_beside_each_other(generator: CompiledGenerator) -> None:
+    with generator.answering(0) as (port, pid):
+        client, producers = (Load(port, pid, sends("orders", 128), *profile, 0.05) for profile in ((1, 1), (4, 64)))
+        found = measure(generator, client, producers, lead_seconds=0.05)
+
+    assert all(result.answered for result in found.results)
+    assert 0 < found.client_share == found.client_beside.rate / found.client_alone.rate
+    assert 0 < found.producers_share == found.producers_beside.rate / found.producers_alone.rate
 
 
 def test_bytes_of_bodies_are_counted(generator: CompiledGenerator) -> None:
