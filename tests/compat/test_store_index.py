@@ -9,7 +9,8 @@ import pytest
 
 from kerolox.runtime.clock import SystemClock
 from kerolox.runtime.files import RealDisk
-from kerolox.store.index.key_index import KeyIndex, tag_key
+from kerolox.store.index.key_hashes import tag_key
+from kerolox.store.index.key_index import KeyIndex
 from kerolox.store.index.layout import IndexShape
 from tests.apache import SERVER_VERSIONS, VERSIONS
 from tests.apache.processes import run_java

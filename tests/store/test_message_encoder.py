@@ -322,13 +322,9 @@ def test_plain_messages_encoded_together_equal_single_ones(properties: dict[str,
     assert together.queues == [(one.topic, one.queue_id) for one in sent]
     assert alone == ones
     assert together.key_columns is not None
-    assert together.key_columns.tags_codes == [one.tags_code for one in ones]
-    assert together.key_columns.key_topics == [one.topic for one in ones for _ in one.keys or ()]
-    keys_of_each = [
-        [key for key, at in zip(together.key_columns.keys, together.key_columns.key_starts, strict=True) if at == start]
-        for start in together.starts
-    ]
-    assert keys_of_each == [one.keys for one in ones]
+    columns = together.key_columns
+    assert columns.tags_codes == [one.tags_code for one in ones]
+    assert list(zip(columns.unique_keys, columns.keys, columns.tags, strict=True)) == [one.keys for one in ones]
 
 
 def test_a_batch_has_the_keys_and_tags_of_each_part() -> None:
@@ -339,9 +335,7 @@ def test_a_batch_has_the_keys_and_tags_of_each_part() -> None:
 
     append = ENCODER.encode_batch(message(), encode_parts(parts))
 
-    first, second = append.starts
-    keys, key_starts = [b"u1", b"T#red", b"u2", b"k"], [first, first, second, second]
-    assert append.key_columns == KeyColumns(keys, key_starts, [tags_code(b"red"), 0])
+    assert append.key_columns == KeyColumns((b"u1", b"u2"), (b"", b"k"), (b"red", b""), [tags_code(b"red"), 0])
     assert ENCODER.encode_batch(message(), encode_parts([*parts, Part(b"c")])).key_columns is None
 
 
@@ -358,8 +352,5 @@ def test_a_batch_of_uniform_messages_is_encoded_like_any_other(
     assert (encoded.records, list(encoded.starts)) == (expected.records, list(expected.starts))
     assert (encoded.key_columns is None) == (expected.key_columns is None)
     if encoded.key_columns is not None and expected.key_columns is not None:
-        assert (encoded.key_columns.keys, list(encoded.key_columns.key_starts)) == (
-            expected.key_columns.keys,
-            expected.key_columns.key_starts,
-        )
-        assert encoded.key_columns.tags_codes == expected.key_columns.tags_codes
+        for name in KeyColumns.__struct_fields__:
+            assert list(getattr(encoded.key_columns, name)) == list(getattr(expected.key_columns, name)), name

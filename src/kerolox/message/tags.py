@@ -4,7 +4,6 @@ import functools
 import struct
 import sys
 from array import array
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -33,7 +32,6 @@ _TOPIC_SIZE_MAX = 255
 # left * 31**n + right; no intermediate value overflows its part of a lane.
 _LANE_SIZES: Final = (8, 16, 32, 64)
 _LANES: Final = 128
-_FEW_KEYS: Final = 48
 
 
 def _steps(lane_size: int) -> tuple[tuple[int, int, int], ...]:
@@ -94,25 +92,25 @@ def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
             return found
     if max(sizes, default=0) > _LANE_SIZES[-1] or not b"".join(keys).isascii():
         return _mixed_hashes(topics, keys)
-    by_topic, powers = {topic: _topic_hash(topic) for topic in set(topics)}, _POWERS
-    hashes = [0] * count
-    # Keys of similar sizes share a block, because the work grows with the size of the lanes.
-    by_size = sorted(range(count), key=sizes.__getitem__)
-    ordered_sizes = sorted(sizes)
-    start = 0
-    while start < count:
-        # A block of few keys costs as much as one of many, so few keys are not divided.
-        lane_size = _lane_size(ordered_sizes[start if count - start >= _FEW_KEYS else -1])
-        end = bisect_right(ordered_sizes, lane_size, start, min(start + _LANES, count))
-        part = by_size[start:end]
-        # Leading zeros do not change the hash.
-        text = b"".join([keys[at].rjust(lane_size, b"\0") for at in part])
-        for at, lane in zip(part, _last_words("I", _combined(text, lane_size), len(text), lane_size), strict=True):
-            hashed = by_topic[topics[at]] * powers[sizes[at]] + lane & 0xFFFFFFFF
-            # As in `key_hash`.
-            hashes[at] = hashed if hashed < 0x80000000 else -hashed & 0x7FFFFFFF
-        start = end
-    return hashes
+    lane_size = _lane_size(max(sizes, default=0))
+    # Leading zeros do not change the hash.
+    text = b"".join(keys if sizes.count(lane_size) == count else [key.rjust(lane_size, b"\0") for key in keys])
+    lanes: list[int] = []
+    for start in range(0, len(text), _LANES * lane_size):
+        block = text[start : start + _LANES * lane_size]
+        lanes += _last_words("I", _combined(block, lane_size), len(block), lane_size)
+    prefixes = {topic: _topic_prefixes(topic) for topic in set(topics)}
+    # As in `key_hash`.
+    return [
+        hashed if (hashed := prefixes[topic][size] + lane & 0xFFFFFFFF) < 0x80000000 else -hashed & 0x7FFFFFFF
+        for topic, size, lane in zip(topics, sizes, lanes, strict=True)
+    ]
+
+
+@functools.lru_cache(maxsize=1024)
+def _topic_prefixes(topic: str) -> tuple[int, ...]:
+    """Return the share of the topic in the hash of a key, by the size of the key."""
+    return tuple(_topic_hash(topic) * power & _BITS for power in _POWERS)
 
 
 def _equal_size_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:

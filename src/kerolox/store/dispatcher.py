@@ -5,7 +5,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, repeat
+from itertools import compress
 from operator import sub
 from typing import Any, TypeAlias
 
@@ -17,7 +17,8 @@ from kerolox.message.records.summary import RecordSummary, peek, peek_run
 from kerolox.store.cleanup.deleted_topics import DeletedTopics
 from kerolox.store.delay.delay_levels import DELAY_MARK, SCHEDULE_TOPIC, due_timestamp, java_int
 from kerolox.store.errors import NotStorable
-from kerolox.store.index.key_index import KeyBatch, KeyIndex, index_keys
+from kerolox.store.index.key_hashes import NO_KEYS, RecordKeys, index_keys
+from kerolox.store.index.key_index import KeyBatch, KeyIndex
 from kerolox.store.log.commit_log import Append, Appended, CommitLog
 from kerolox.store.log.scan import Damage
 from kerolox.store.message_waiters import MessageWaiters
@@ -116,9 +117,10 @@ class Dispatcher:
         """
         keyed = KeyBatch()
         self._append_entries(records, keyed)
+        if self._index is not None:
+            self._index.put_all(keyed)
         last = records[-1]
         self._finish_dispatch(
-            keyed,
             {(record.topic, record.queue_id): None for record in records},
             last.physical_offset + last.size,
             last.store_timestamp,
@@ -131,43 +133,36 @@ class Dispatcher:
         """
         if len(appended) == 1 and self._dispatch_one(appends[0], appended[0]):
             return
-        keyed = KeyBatch()
-        topics, texts, offsets = keyed.topics, keyed.texts, keyed.offsets
+        keyed = RecordKeys()
         runs: Runs = {}
         offset, timestamp = self.offset, self.timestamp
         for append, position in zip(appends, appended, strict=False):
-            physical_offset, keys, parts = position.physical_offset, append.keys, append.key_columns
-            if physical_offset != offset or (keys is None and parts is None) or self._is_extended:
+            physical_offset, keys, columns = position.physical_offset, append.keys, append.key_columns
+            if physical_offset != offset or (keys is None and columns is None) or self._is_extended:
                 # Not contiguous, as after the end of a file, or keys and tags are unknown: the log is read instead.
                 break
-            offset, topic = position.end_offset, append.topic
-            key_offsets: Sequence[int]
-            if parts is None:
+            offset, queues = position.end_offset, append.queues
+            if columns is None:
+                starts: Sequence[int] = (physical_offset,)
                 entries = [(physical_offset, offset - physical_offset, append.tags_code)]
-                key_offsets = [physical_offset] * len(keys or ())
-            elif isinstance(append.starts, range):
-                size = append.starts.step
-                all_starts = range(physical_offset, offset, size)
-                entries = list(zip(all_starts, repeat(size), parts.tags_codes))
-                keys, key_offsets = parts.keys, all_starts
-                if parts.key_starts is not append.starts:
-                    key_offsets = [physical_offset + start for start in parts.key_starts]
+                keyed.add(append.topic, keys or NO_KEYS, physical_offset)
             else:
-                starts = [physical_offset + start for start in append.starts]
-                entries = list(zip(starts, map(sub, (*starts[1:], offset), starts), parts.tags_codes, strict=True))
-                keys, key_offsets = parts.keys, [physical_offset + start for start in parts.key_starts]
-            if keys:
-                texts += keys
-                topics += [topic] * len(keys) if parts is None or parts.key_topics is None else parts.key_topics
-                offsets += key_offsets
-            if append.queues is None:
-                runs.setdefault((topic, append.queue_id), (position.queue_offset, []))[1].extend(entries)
+                if isinstance(append.starts, range):
+                    starts = range(physical_offset, offset, append.starts.step)
+                else:
+                    starts = [physical_offset + start for start in append.starts]
+                entries = list(zip(starts, map(sub, (*starts[1:], offset), starts), columns.tags_codes, strict=True))
+                topics = [append.topic] * len(starts) if queues is None else [topic for topic, _ in queues]
+                keyed.add_all(topics, columns, starts)
+            if queues is None:
+                queue = append.topic, append.queue_id
+                runs.setdefault(queue, (position.queue_offset, []))[1].extend(entries)
             else:
-                _group_by_queue(append, entries, runs)
+                _group_by_queue(queues, append.queue_offsets, entries, runs)
         if offset != self.offset:
             # All were appended with one write, at the same time.
             timestamp = appended[0].store_timestamp
-            keyed.timestamps = [timestamp] * len(texts)
+            keyed.store_timestamps = [timestamp] * len(keyed.topics)
             deleted = self._deleted_topics
             if deleted is not None and not deleted.offsets:
                 deleted = None
@@ -179,7 +174,9 @@ class Dispatcher:
                 for number, entry in enumerate(entries, queue_offset):
                     if not deleted.covers(topic, entry[0]):
                         self._queues.find(topic, queue_id).append(number, *entry)
-            self._finish_dispatch(keyed, runs, offset, timestamp)
+            if self._index is not None:
+                self._index.put_records(keyed)
+            self._finish_dispatch(runs, offset, timestamp)
         if offset < appended[-1].end_offset:
             self.dispatch_until(appended[-1].end_offset)
 
@@ -195,7 +192,7 @@ class Dispatcher:
         queue = self._queues.find(topic, queue_id)
         queue.append(position.queue_offset, physical_offset, end_offset - physical_offset, append.tags_code)
         if self._index is not None:
-            self._index.put(topic, keys, physical_offset, position.store_timestamp)
+            self._index.put(topic, index_keys(*keys), physical_offset, position.store_timestamp)
         self.offset, self.timestamp = end_offset, position.store_timestamp
         if self._message_waiters:
             self._message_waiters.notify(topic, queue_id)
@@ -213,11 +210,7 @@ class Dispatcher:
             if has_index and kind != sysflag.ROLLBACK and (keys := _keys(record)):
                 keyed.add(record.topic, keys, record.physical_offset, record.store_timestamp)
 
-    def _finish_dispatch(
-        self, keyed: KeyBatch, queues: Iterable[tuple[str, int]], end_offset: int, timestamp: int
-    ) -> None:
-        if self._index is not None:
-            self._index.put_all(keyed)
+    def _finish_dispatch(self, queues: Iterable[tuple[str, int]], end_offset: int, timestamp: int) -> None:
         self.offset = end_offset
         self.timestamp = timestamp
         if self._message_waiters:
@@ -303,10 +296,11 @@ class Dispatcher:
         return due_timestamp(self._delay_levels, min(level, self._delay_level_max), record.store_timestamp)
 
 
-def _group_by_queue(append: Append, entries: Sequence[QueueEntry], runs: Runs) -> None:
-    """Add the entries of an append for several queues to the run of each queue."""
-    assert append.queues is not None
-    for queue, queue_offset, entry in zip(append.queues, append.queue_offsets, entries, strict=True):
+def _group_by_queue(
+    queues: Sequence[tuple[str, int]], queue_offsets: Sequence[int], entries: Sequence[QueueEntry], runs: Runs
+) -> None:
+    """Add entries of several queues to the run of each queue."""
+    for queue, queue_offset, entry in zip(queues, queue_offsets, entries, strict=True):
         run = runs.get(queue)
         if run is None:
             runs[queue] = queue_offset, [entry]

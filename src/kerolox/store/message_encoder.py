@@ -1,8 +1,7 @@
 """Encodes messages into the records that the commit log appends (MessageExtEncoder)."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from kerolox.message import property_names, sysflag
@@ -18,7 +17,6 @@ from kerolox.message.records.uniform import VaryingColumns
 from kerolox.message.records.uniform import to_records as to_uniform_records
 from kerolox.message.tags import tags_code
 from kerolox.store.delay.delay_levels import DELAY_MARK, SCHEDULE_TOPIC, java_int
-from kerolox.store.index.key_index import index_keys, tag_key
 from kerolox.store.log.commit_log import Append, KeyColumns
 
 # Returns the message to store in place of the one sent; the message itself if the diversion does not apply.
@@ -77,15 +75,13 @@ class MessageEncoder:
         append = Append(message.topic, message.queue_id, encode(message, self.body_size_max), (0,), True, is_awaited)
         if message.topic != SCHEDULE_TOPIC:
             unique_key = find_by_initials(outlined, properties, UNIQ_KEY_MARK)
-            if _TAGS in outlined or _KEYS in outlined:
-                tag, keys = (
-                    find_by_initials(outlined, properties, TAGS_MARK),
-                    find_by_initials(outlined, properties, KEYS_MARK),
-                )
-                append.keys = index_keys(unique_key, keys, tag)
+            tag = keys = b""
+            if _TAGS in outlined:
+                tag = find_by_initials(outlined, properties, TAGS_MARK)
                 append.tags_code = tags_code(tag)
-            else:
-                append.keys = [unique_key] if unique_key else []
+            if _KEYS in outlined:
+                keys = find_by_initials(outlined, properties, KEYS_MARK)
+            append.keys = unique_key, keys, tag
         return append
 
     def encode_plain(
@@ -102,11 +98,11 @@ class MessageEncoder:
             append = Append(*rows[first][0], records, starts)
             if len(starts) == 1:
                 # The usual case under low load.
-                append.keys = index_keys(*found[first])
+                append.keys = found[first]
                 append.tags_code = tags_code(found[first][2])
             else:
                 append.queues = [row[0] for row in rows[first:end]]
-                append.key_columns = _key_columns(starts, found[first:end], append.queues)
+                append.key_columns = _key_columns(found[first:end])
             appends.append(append)
             first = end
         return appends
@@ -120,7 +116,7 @@ class MessageEncoder:
         appends = []
         for at in range(0, len(starts), count):
             part = starts[: len(starts[at : at + count])]
-            parts = _even_key_columns(part, list(varying.unique_keys[at : at + count]), tag)
+            parts = _even_key_columns(varying.unique_keys[at : at + count], tag)
             queues = [(first.topic, queue_id) for queue_id in varying.queue_ids[at : at + count]]
             data = records[starts[at] : starts[at] + part.stop]
             appends.append(Append(*queues[0], data, part, key_columns=parts, queues=queues))
@@ -142,7 +138,7 @@ class MessageEncoder:
         found = [read for read in map(self.properties.read, properties) if read is not None]
         if len(found) == len(starts):
             # Otherwise a part has unusual properties, and the dispatcher reads the records.
-            append.key_columns = _key_columns(starts, found)
+            append.key_columns = _key_columns(found)
         return append
 
     def _even_batch(self, shared: Message, body: bytes) -> Append | None:
@@ -156,7 +152,7 @@ class MessageEncoder:
         if encoded is None:
             return None
         records, starts, keys = encoded
-        parts = _even_key_columns(starts, keys, read[2])
+        parts = _even_key_columns(keys, read[2])
         is_awaited = _is_awaited(shared.properties)
         return Append(shared.topic, shared.queue_id, records, starts, True, is_awaited, key_columns=parts)
 
@@ -185,36 +181,15 @@ class MessageEncoder:
             raise MessageIllegal(f"batch with {count} keys, at most {self._keys_max} allowed")
 
 
-def _key_columns(
-    starts: Sequence[int], found: Sequence[FoundProperties], queues: Iterable[tuple[str, int]] | None = None
-) -> KeyColumns:
-    """Return keys and tags codes of the records that begin at `starts`; `queues` if not all have the same topic."""
-    keys: list[bytes] = []
-    key_topics: list[str] = []
-    key_starts: list[int] = []
-    tags_codes: list[int] = []
-    add_tags_code = tags_codes.append
-    for start, (unique_key, more, tag), (topic, _) in zip(starts, found, queues or repeat(("", 0)), strict=False):
-        add_tags_code(tags_code(tag) if tag else 0)
-        if more or tag:
-            all_keys = index_keys(unique_key, more, tag)
-            keys += all_keys
-            key_starts += (start,) * len(all_keys)
-            key_topics += (topic,) * len(all_keys)
-        else:
-            keys.append(unique_key)
-            key_starts.append(start)
-            key_topics.append(topic)
-    return KeyColumns(keys, key_starts, tags_codes, None if queues is None else key_topics)
+def _key_columns(found: Sequence[FoundProperties]) -> KeyColumns:
+    unique_keys, keys, tags = zip(*found, strict=True)
+    return KeyColumns(unique_keys, keys, tags, [tags_code(tag) if tag else 0 for tag in tags])
 
 
-def _even_key_columns(starts: range, keys: list[bytes], tag: bytes) -> KeyColumns:
-    """Return keys and tags codes of records that have no keys but unique ones and share one tag."""
-    key_starts: Sequence[int] = starts
-    if tag:
-        keys = [key for unique_key in keys for key in (unique_key, tag_key(tag))]
-        key_starts = [start for start in starts for _ in range(2)]
-    return KeyColumns(keys, key_starts, [tags_code(tag)] * len(starts))
+def _even_key_columns(unique_keys: Sequence[bytes], tag: bytes) -> KeyColumns:
+    """Return the columns of records that have no keys but unique ones and share one tag."""
+    count = len(unique_keys)
+    return KeyColumns(unique_keys, (b"",) * count, (tag,) * count, (tags_code(tag),) * count)
 
 
 def _is_awaited(properties: bytes) -> bool:

@@ -6,7 +6,8 @@ from kerolox.message.ids import parse_offset_id
 from kerolox.message.records.summary import RecordSummary, peek
 from kerolox.store.config import StoreConfig
 from kerolox.store.errors import StoreError
-from kerolox.store.index.key_index import KeyIndex, tag_key
+from kerolox.store.index.key_hashes import tag_key
+from kerolox.store.index.key_index import KeyIndex
 from kerolox.store.index.query import FOREVER, QueryResult, find_offsets, query, search, search_offsets
 from kerolox.store.log.records import Records
 from kerolox.store.log.scan import Damage

@@ -6,7 +6,7 @@ from kerolox.errors import SystemFailure
 from kerolox.remoting.long_polling import alone
 from kerolox.remoting.router import Incoming, handles
 from kerolox.store.errors import StoreError
-from kerolox.store.index.key_index import tag_key
+from kerolox.store.index.key_hashes import tag_key
 from kerolox.wire.header import Empty
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply

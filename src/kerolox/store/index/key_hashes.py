@@ -1,13 +1,106 @@
-"""Hashes the index keys of many records at once, in index order: unique key, keys, tag."""
+"""Index keys of records, one by one and as columns, and their hashes in index order: unique key, keys, tag."""
 
-from itertools import chain, islice, repeat
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain, compress, islice, repeat
 from operator import sub
+from typing import Any, Final, Self
 
+from kerolox.message import sysflag
 from kerolox.message.records.columns import Columns
-from kerolox.message.tags import key_hashes
+from kerolox.message.tags import key_hash, key_hashes
+from kerolox.store.log.commit_log import KeyColumns
+
+_TAG_MARK = b"T#"
+# Longer tags are not cached, so that hostile input cannot make the cache large.
+_CACHED_SIZE_MAX = 64
+# Fewer keys than this are hashed one by one.
+_FEW = 16
+# Unique key, keys and tag of a record that has none of them.
+NO_KEYS: Final = (b"", b"", b"")
 
 
-def hashes_by_position(run: Columns, tag_hashes: list[int]) -> list[list[int]] | None:
+def tag_key(tag: bytes) -> bytes:
+    """Return the key under which RocketMQ 5.5 indexes messages with a tag: `topic#T#tag`."""
+    return _TAG_MARK + tag
+
+
+def index_keys(unique_key: bytes, keys: bytes, tag: bytes) -> list[bytes]:
+    """Return the index keys of a record; `keys` are separated by spaces."""
+    found = [unique_key] if unique_key else []
+    if keys:
+        found += split_keys(keys)
+    if tag:
+        # After the keys, as in 5.5; 4.x never queries it.
+        found.append(_TAG_MARK + tag)
+    return found
+
+
+def split_keys(keys: bytes) -> list[bytes]:
+    found = keys.split(b" ")
+    return [key for key in found if key] if b"" in found else found
+
+
+@dataclass(slots=True)
+class RecordKeys:
+    """Unique key, keys and tag of consecutive records as columns: each list has one element per record."""
+
+    topics: list[str] = field(default_factory=list)
+    unique_keys: list[bytes] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    tags: list[bytes] = field(default_factory=list)
+    physical_offsets: list[int] = field(default_factory=list)
+    store_timestamps: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.topics)
+
+    @classmethod
+    def of(cls, run: Columns) -> Self:
+        """Return the keys of the records that the index has: all but ROLLBACK records."""
+        columns: list[Sequence[Any]] = [getattr(run, name) for name in cls.__slots__]
+        flags = run.sys_flags
+        if sysflag.ROLLBACK in {flag & sysflag.TRANSACTION_MASK for flag in set(flags)}:
+            is_wanted = [flag & sysflag.TRANSACTION_MASK != sysflag.ROLLBACK for flag in flags]
+            columns = [list(compress(column, is_wanted)) for column in columns]
+        return cls(*map(list, columns))
+
+    def add(self, topic: str, keys: tuple[bytes, bytes, bytes], physical_offset: int) -> None:
+        self.topics.append(topic)
+        self.unique_keys.append(keys[0])
+        self.keys.append(keys[1])
+        self.tags.append(keys[2])
+        self.physical_offsets.append(physical_offset)
+
+    def add_all(self, topics: Sequence[str], columns: KeyColumns, physical_offsets: Sequence[int]) -> None:
+        self.topics += topics
+        self.unique_keys += columns.unique_keys
+        self.keys += columns.keys
+        self.tags += columns.tags
+        self.physical_offsets += physical_offsets
+
+
+def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
+    """Return the hashes of index keys."""
+    return list(map(_hash, topics, keys)) if len(keys) < _FEW else key_hashes(topics, keys)
+
+
+def _hash(topic: str, key: bytes) -> int:
+    return tag_hash(topic, key[len(_TAG_MARK) :]) if key.startswith(_TAG_MARK) else key_hash(topic, key)
+
+
+def tag_hash(topic: str, tag: bytes) -> int:
+    """Return the hash of a tag's index key."""
+    return _cached_tag_hash(topic, tag) if len(tag) <= _CACHED_SIZE_MAX else key_hash(topic, tag_key(tag))
+
+
+@functools.lru_cache(maxsize=8192)
+def _cached_tag_hash(topic: str, tag: bytes) -> int:
+    return key_hash(topic, tag_key(tag))
+
+
+def hashes_by_position(run: RecordKeys) -> list[list[int]] | None:
     """Return the hashes of all first keys, all second keys and so on; None if records differ in number of keys."""
     topics, none_or_all = run.topics, (0, len(run))
     if any(column.count(b"") not in none_or_all for column in (run.unique_keys, run.keys, run.tags)):
@@ -24,29 +117,33 @@ def hashes_by_position(run: Columns, tag_hashes: list[int]) -> list[list[int]] |
             return None
         found += [key_hashes(topics, texts[at::step]) for at in range(step)]
     if run.tags[0]:
-        found.append(tag_hashes)
+        found.append(list(map(tag_hash, topics, run.tags)))
     return found
 
 
-def hashes_by_record(run: Columns, tag_hashes: list[int]) -> tuple[list[int], list[int], list[int]]:
+def hashes_by_record(run: RecordKeys) -> tuple[list[int], list[int], list[int]]:
     """Return hash, physical offset and store timestamp of each key, record by record."""
     topics = run.topics
-    lists = [[key for key in keys.split(b" ") if key] if keys else [] for keys in run.keys]
+    lists = [split_keys(keys) if keys else () for keys in run.keys]
     counts = list(map(len, lists))
     hashed = iter(key_hashes(list(chain.from_iterable(map(repeat, topics, counts))), list(chain.from_iterable(lists))))
     unique_hashes = key_hashes(topics, run.unique_keys)
-    hashes: list[int] = []
+    found: list[int] = []
     ends: list[int] = []
-    for unique_key, unique_hash, count, tag, tag_hash in zip(
-        run.unique_keys, unique_hashes, counts, run.tags, tag_hashes, strict=True
+    for topic, unique_key, unique_hash, count, tag in zip(
+        topics, run.unique_keys, unique_hashes, counts, run.tags, strict=True
     ):
         if unique_key:
-            hashes.append(unique_hash)
+            found.append(unique_hash)
         if count:
-            hashes += islice(hashed, count)
+            found += islice(hashed, count)
         if tag:
-            hashes.append(tag_hash)
-        ends.append(len(hashes))
+            found.append(tag_hash(topic, tag))
+        ends.append(len(found))
     totals = list(map(sub, ends, [0, *ends[:-1]]))
     offsets = list(chain.from_iterable(map(repeat, run.physical_offsets, totals)))
-    return hashes, offsets, list(chain.from_iterable(map(repeat, run.store_timestamps, totals)))
+    timestamps = run.store_timestamps
+    if timestamps.count(timestamps[0]) == len(timestamps):
+        # Messages appended together have one timestamp.
+        return found, offsets, [timestamps[0]] * len(found)
+    return found, offsets, list(chain.from_iterable(map(repeat, timestamps, totals)))

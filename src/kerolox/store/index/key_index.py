@@ -1,7 +1,6 @@
 """The key index: physical offsets of messages by key (IndexService)."""
 
 import asyncio
-import functools
 import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,39 +8,20 @@ from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 
-from kerolox.message import sysflag
 from kerolox.message.records.columns import Columns
-from kerolox.message.tags import key_hash, key_hashes
+from kerolox.message.tags import key_hash
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
 from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.index.index_file import FileFlush, IndexFile
-from kerolox.store.index.key_hashes import hashes_by_position, hashes_by_record
+from kerolox.store.index.key_hashes import RecordKeys, hashes_by_position, hashes_by_record, index_hashes, index_keys
 from kerolox.store.index.layout import ENTRY, HEADER, IndexHeader, IndexShape
 
 log = logging.getLogger(__name__)
 
 _NAME_DIGITS = 17
-_TAG_MARK = b"T#"
-_CACHED_SIZE_MAX = 64
-# Fewer keys than this are hashed one by one.
+# The keys of fewer records than this are hashed together with their tags.
 _FEW = 16
-
-
-def tag_key(tag: bytes) -> bytes:
-    """Return the key under which RocketMQ 5.5 indexes messages with a tag: `topic#T#tag`."""
-    return _TAG_MARK + tag
-
-
-def index_keys(unique_key: bytes, keys: bytes, tag: bytes) -> list[bytes]:
-    """Return the index keys of a record; `keys` are separated by spaces."""
-    found = [unique_key] if unique_key else []
-    if keys:
-        found += [key for key in keys.split(b" ") if key]
-    if tag:
-        # After the keys, as in 5.5; 4.x never queries it.
-        found.append(tag_key(tag))
-    return found
 
 
 class KeyBatch:
@@ -161,7 +141,7 @@ class KeyIndex:
         """
         if not keys:
             return
-        hashes = [_hash(topic, key) for key in keys]
+        hashes = index_hashes([topic] * len(keys), keys)
         if self._files:
             file = self._files[-1]
             end_offset = file.header.end_physical_offset
@@ -189,23 +169,24 @@ class KeyIndex:
                 self.put(batch.topics[at], batch.texts[at : at + 1], end_offset, batch.timestamps[at])
             batch.topics, batch.texts = batch.topics[first:], batch.texts[first:]
             offsets, batch.timestamps = offsets[first:], batch.timestamps[first:]
-        self._add(_hashes(batch.topics, batch.texts), offsets, batch.timestamps)
+        self._add(index_hashes(batch.topics, batch.texts), offsets, batch.timestamps)
 
     def put_columns(self, run: Columns) -> None:
         """Add the keys of consecutive records, as `put`."""
-        flags, offsets, timestamps = run.sys_flags, run.physical_offsets, run.store_timestamps
-        if self._files and offsets[-1] < self.end_physical_offset:
+        if self._files and run.physical_offsets[-1] < self.end_physical_offset:
             # All of them are in the index already.
             return
-        if sysflag.ROLLBACK in {flag & sysflag.TRANSACTION_MASK for flag in set(flags)} or (
-            self._files and offsets[0] <= self.end_physical_offset
-        ):
-            self._put_selected(run)
+        self.put_records(RecordKeys.of(run))
+
+    def put_records(self, run: RecordKeys) -> None:
+        """Add the keys of consecutive records, as `put`."""
+        offsets, timestamps = run.physical_offsets, run.store_timestamps
+        if len(run) < _FEW or (self._files and offsets[0] <= self.end_physical_offset):
+            self._put_few(run)
             return
-        tag_hashes = _tag_hashes(run.topics, run.tags)
-        by_position = hashes_by_position(run, tag_hashes)
+        by_position = hashes_by_position(run)
         if by_position is None:
-            self._add(*hashes_by_record(run, tag_hashes))
+            self._add(*hashes_by_record(run))
             return
         # All records have equally many keys: interleave the columns into record order.
         step = len(by_position)
@@ -215,13 +196,13 @@ class KeyIndex:
                 column[at::step] = values
         self._add(*flat)
 
-    def _put_selected(self, run: Columns) -> None:
-        """Add the keys of the records that are neither ROLLBACK records nor in the index already."""
+    def _put_few(self, run: RecordKeys) -> None:
+        """Add the keys of few records, or of records of which the index may have some."""
         batch = KeyBatch()
-        for record in run.summaries():
-            if record.sys_flag & sysflag.TRANSACTION_MASK != sysflag.ROLLBACK:
-                keys = index_keys(record.unique_key, record.keys, record.tag)
-                batch.add(record.topic, keys, record.physical_offset, record.store_timestamp)
+        for topic, unique_key, keys, tag, offset, timestamp in zip(
+            run.topics, run.unique_keys, run.keys, run.tags, run.physical_offsets, run.store_timestamps, strict=True
+        ):
+            batch.add(topic, index_keys(unique_key, keys, tag), offset, timestamp)
         self.put_all(batch)
 
     def _add(self, hashes: Sequence[int], offsets: Sequence[int], timestamps: Sequence[int]) -> None:
@@ -411,31 +392,6 @@ class KeyIndex:
 
 def _index_of(files: Sequence[IndexFile], file: IndexFile | None) -> int:
     return len(files) if file is None else files.index(file)
-
-
-def _tag_hashes(topics: Sequence[str], tags: Sequence[bytes]) -> list[int]:
-    """Return the hashes of the tags' index keys; each distinct tag is hashed once."""
-    if topics.count(topics[0]) == len(topics):
-        known = {tag: key_hash(topics[0], tag_key(tag)) for tag in set(tags)}
-        return list(map(known.__getitem__, tags))
-    pairs = list(zip(topics, tags, strict=True))
-    known_pairs = {pair: key_hash(pair[0], tag_key(pair[1])) for pair in set(pairs)}
-    return [known_pairs[pair] for pair in pairs]
-
-
-def _hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
-    return list(map(_hash, topics, keys)) if len(keys) < _FEW else key_hashes(topics, keys)
-
-
-def _hash(topic: str, key: bytes) -> int:
-    is_tag = key.startswith(_TAG_MARK) and len(key) <= _CACHED_SIZE_MAX
-    return _tag_hash(topic, key[len(_TAG_MARK) :]) if is_tag else key_hash(topic, key)
-
-
-@functools.lru_cache(maxsize=8192)
-def _tag_hash(topic: str, tag: bytes) -> int:
-    """Return the hash of a tag's index key, cached because there are few tags."""
-    return key_hash(topic, tag_key(tag))
 
 
 def _may_hold(header: IndexHeader, begin_timestamp: int, end_timestamp: int) -> bool:

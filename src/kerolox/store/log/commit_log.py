@@ -12,13 +12,13 @@ from kerolox.store.recovery.log_checksums import FileChecksums
 
 
 class KeyColumns(msgspec.Struct, gc=False):
-    """Index keys and tags codes of several records, so that dispatching them need not parse the records again."""
+    """The properties of several records that queues and index need, so that dispatching need not parse the records."""
 
-    keys: list[bytes]
-    # For each key, the start of its record in `Append.records`, and its topic; None if all have that of the append.
-    key_starts: Sequence[int]
-    tags_codes: list[int]
-    key_topics: list[str] | None = None
+    unique_keys: Sequence[bytes]
+    # Each element has the keys of a record, separated by spaces.
+    keys: Sequence[bytes]
+    tags: Sequence[bytes]
+    tags_codes: Sequence[int]
 
 
 class Append(msgspec.Struct, gc=False):
@@ -35,10 +35,10 @@ class Append(msgspec.Struct, gc=False):
     is_queued: bool = True
     # Whether the sender waits for durability under SYNC_FLUSH (property WAIT).
     is_awaited: bool = True
-    # Index keys of a single record; None if they were not extracted, and the dispatcher must read the record.
-    keys: list[bytes] | None = None
+    # Unique key, keys and tag of a single record; None if they were not read, and the dispatcher must read the record.
+    keys: tuple[bytes, bytes, bytes] | None = None
     tags_code: int = 0
-    # Keys and tags codes of several records; None as for `keys`.
+    # The same of several records; None as for `keys`.
     key_columns: KeyColumns | None = None
     # Topic and queue id of each record, and its assigned queue offset, if they belong to more than one queue.
     queues: Sequence[tuple[str, int]] | None = None
