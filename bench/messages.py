@@ -30,7 +30,7 @@ def sends(topic: str, body_size: int, count: int = 64) -> Ring:
 
 
 def keyed_sends(topic: str, body_size: int, count: int = 1024) -> Ring:
-    """Sends with a key of the application and a tag, both of one size, with the properties in Java's order."""
+    """Send with a key of the application and a tag, both of one size, with the properties in Java's order."""
 
     def keyed(index: int, opaque: int) -> bytes:
         properties = (

@@ -71,7 +71,7 @@ class Probe:
             last = now
 
     async def hold_of(self, address: str, frame: bytes) -> float:
-        """Returns for how many seconds a frame blocks the loop of a server: the minimum of some attempts."""
+        """Return for how many seconds a frame blocks the loop of a server: the minimum of some attempts."""
         least = float("inf")
         for _ in range(_ATTEMPTS):
             self._longest = 0.0
@@ -84,7 +84,7 @@ class Probe:
 
 
 def _send(address: str, frame: bytes) -> None:
-    """Sends a frame, then a request that every server refuses at once; returns when both have responses.
+    """Send a frame, then a request that every server refuses at once; return when both have responses.
 
     A server may also close the connection, or have a request wait for a message.
     """
@@ -109,7 +109,7 @@ def _send(address: str, frame: bytes) -> None:
 
 
 async def slow(address: str, frames: Iterable[tuple[str, bytes]]) -> dict[str, str]:
-    """Sends frames to the server at `address`, which runs on this loop; returns those that block the loop too long."""
+    """Send frames to the server at `address`, which runs on this loop; return those that block the loop too long."""
     probe = Probe()
     found: dict[str, str] = {}
     async with probe.running():
@@ -125,7 +125,7 @@ def frame(header: bytes, body: bytes = b"", serialization: int = JSON) -> bytes:
 
 
 def usual_fields(request: type[Request[Any]], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a value for each field of a request: from `known` by name, else a default of its type."""
+    """Return a value for each field of a request: from `known` by name, else a default of its type."""
     return {
         field.encode_name: known.get(field.encode_name, _value(field.type)) for field in msgspec.structs.fields(request)
     }
@@ -137,7 +137,7 @@ def _value(kind: Any) -> Any:
 
 
 def headers(request: type[Request[Any]], known: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yields frames with the worst headers of a request that fit into the limit on headers, each with its name."""
+    """Yield frames with the worst headers of a request that fit into the limit on headers, each with its name."""
     usual = usual_fields(request, known)
     numbers = b",".join(b'"%x":1' % number for number in range(_FIELDS_SIZE // 9))
     nulls = b",".join(b'"%x":null' % number for number in range(_FIELDS_SIZE // 12))
@@ -163,7 +163,7 @@ def headers(request: type[Request[Any]], known: Mapping[str, Any]) -> Iterator[t
 
 
 def over_the_limit(request: type[Request[Any]]) -> Iterator[tuple[str, bytes]]:
-    """Yields frames whose headers are longer than a server accepts."""
+    """Yield frames whose headers are longer than a server accepts."""
     yield "900,000 JSON fields", frame(_json(request, _many_members()))
     letters = struct.pack(">hci", 1, b"a", 1) + b"x"
     yield "600,000 binary fields", frame(_binary(request, letters * 600_000), b"", BINARY)
@@ -175,7 +175,7 @@ def _many_members() -> bytes:
 
 
 def bodies() -> Iterator[tuple[str, bytes]]:
-    """Yields bodies without a declared shape that fill a frame."""
+    """Yield bodies without a declared shape that fill a frame."""
     size = _BODY_SIZE
     yield "zeros", bytes(size)
     yield "a long text", b'"' + b"x" * size + b'"'
@@ -196,7 +196,7 @@ def bodies() -> Iterator[tuple[str, bytes]]:
 
 
 def bodies_like(sample: Any, *, values_max: int = 99_000) -> Iterator[tuple[str, bytes]]:
-    """Yields JSON bodies of the shape of a sample in which each list or table in turn is long.
+    """Yield JSON bodies of the shape of a sample in which each list or table in turn is long.
 
     It is as long as fits into a frame, as a server accepts in a body (`values_max`), or of a thousand or ten thousand
     items, which is within most limits on lists.
@@ -245,7 +245,7 @@ def _grown(
 
 
 def _items(container: Any) -> Iterator[bytes]:
-    """Yields the first item repeatedly, each time under another name."""
+    """Yield the first item repeatedly, each time under another name."""
     first = next(iter(container.values())) if isinstance(container, dict) else container[0]
     item = msgspec.json.encode(first)
     for number in itertools.count():
@@ -254,7 +254,7 @@ def _items(container: Any) -> Iterator[bytes]:
 
 
 def request_frame(request: type[Request[Any]], known: Mapping[str, Any], body: bytes) -> bytes:
-    """Returns a frame with a usual header and a body."""
+    """Return a frame with a usual header and a body."""
     return frame(_json(request, _members(usual_fields(request, known))), body)
 
 

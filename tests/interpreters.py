@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def run(found: Mapping[Version, Path], *, is_others_only: bool, environment: Mapping[str, str] = os.environ) -> int:
-    """Runs the tests on each Python and prints a summary; returns 0 if all pass."""
+    """Run the tests on each Python and print a summary; return 0 if all pass."""
     own = sys.version_info[:3]
     if is_others_only:
         pythons = {version: path for version, path in found.items() if version != own}
@@ -56,7 +56,7 @@ def run(found: Mapping[Version, Path], *, is_others_only: bool, environment: Map
 def _run_one(
     version: Version, python: Path, target: str, environment: Mapping[str, str]
 ) -> tuple[Version, bool, float]:
-    """Runs the tests on one Python; prints its output at the end, in full if it failed."""
+    """Run the tests on one Python; prints its output at the end, in full if it failed."""
     venv = ".venv" if version == sys.version_info[:3] else f".venv-{_text(version)}"
     log = Path("artefacts", f"test-{_text(version)}.log")
     log.parent.mkdir(exist_ok=True)
@@ -72,7 +72,7 @@ def _run_one(
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yields possible paths of Pythons: of the distribution, on PATH, and of pyenv, activated or not."""
+    """Yield possible paths of Pythons: of the distribution, on PATH, and of pyenv, activated or not."""
     yield Path("/usr/bin/python3")
     names = ["python3", *(f"python3.{minor}" for minor in range(OLDEST[1], _MINOR_MAX + 1))]
     for folder in environment.get("PATH", "").split(os.pathsep):
@@ -82,7 +82,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def installed(paths: Iterable[Path]) -> dict[Version, Path]:
-    """Returns one CPython per supported version. Skips what does not run, such as inactive pyenv shims."""
+    """Return one CPython per supported version. Skips what does not run, such as inactive pyenv shims."""
     found: dict[Version, Path] = {}
     for path in paths:
         try:

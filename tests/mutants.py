@@ -33,6 +33,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/broker/test_policies.py",
     ),
     "broker/send/admission.py": ("tests/broker/processors/test_send.py", "tests/broker/send"),
+    "broker/send/collector.py": ("tests/broker/send", "tests/broker/processors/test_send.py"),
     "broker/send/uniform.py": ("tests/broker/send", "tests/broker/test_policies.py"),
     "message/records/record.py": ("tests/message", "tests/store/test_message_encoder.py"),
     "store/log/commit_log.py": ("tests/store/log", "tests/store/test_store.py"),
@@ -68,7 +69,10 @@ _TEXTS: dict[type[ast.cmpop], str] = {
 _FASTER_ONLY = "the general decoder handles the header, too, only slower"
 _THRESHOLD = "a threshold of the fast path: sends are stored and answered alike on both sides of it"
 _CACHE = "how many templates are kept: sends without a template are stored and answered alike"
+_LEARNING = "when, and from which frames, a template is learnt: sends without one are stored and answered alike"
 _UNIFORM = "broker/send/uniform.py"
+_COLLECTOR = "broker/send/collector.py"
+_RECOVERY = "store/recovery/recovery.py"
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("remoting/router.py", "if _BEGINNING_SIZE < len(beginning) <= _BEGINNING_SIZE + 1:"): _FASTER_ONLY,
     ("remoting/router.py", "if _BEGINNING_SIZE <= len(beginning) < _BEGINNING_SIZE + 1:"): _FASTER_ONLY,
@@ -80,8 +84,18 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     (_UNIFORM, "if learnt is not None and len(learnt.beginning) > _KEY_SIZE_MIN:"): _CACHE,
     (_UNIFORM, "is_new_size = len(key) in self._key_sizes"): _CACHE,
     (_UNIFORM, "self._known = {key: value for key, value in self._known.items() if value is known}"): _CACHE,
-    (_UNIFORM, "elif size < HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:"): _CACHE,
-    (_UNIFORM, "elif size <= HEADER_SIZE_MAX and len(bodies[0]) < _BODY_SIZE_MAX:"): _CACHE,
+    (
+        _UNIFORM,
+        "if self._wait_count < 0 and size <= HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:",
+    ): _LEARNING,
+    (
+        _UNIFORM,
+        "if self._wait_count <= 0 and size < HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:",
+    ): _LEARNING,
+    (
+        _UNIFORM,
+        "if self._wait_count <= 0 and size <= HEADER_SIZE_MAX and len(bodies[0]) < _BODY_SIZE_MAX:",
+    ): _LEARNING,
     (
         _UNIFORM,
         "if len(self._known) > _KNOWN_MAX or (is_new_size and len(self._key_sizes) >= _KEY_SIZES_MAX):",
@@ -96,6 +110,18 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         _UNIFORM,
         "if not is_alike or (count >= 1 and list(map(len, headers)).count(size) < count):",
     ): "a single header has its own size",
+    (_COLLECTOR, "self.is_busy = len(self._run.requests) > FEW"): _THRESHOLD,
+    (_COLLECTOR, "if len(appended) <= len(drafts):"): "if all drafts are appended, the slices are the whole lists",
+    (
+        "message/records/record.py",
+        "if properties_size >= PROPERTIES_SIZE_MAX:",
+    ): "check_properties, which is called then, compares the exact size",
+    ("store/log/commit_log.py", "if sum(map(len, records)) >= room:"): "if all just fit, all of them are counted",
+    (_RECOVERY, "if run.end_offset - reported > _PROGRESS_SIZE:"): "when progress is logged, and nothing else",
+    (
+        _RECOVERY,
+        "if recovered.records - flushed > _RECORDS_BETWEEN_FLUSHES:",
+    ): "a bound of memory: entries are written one run later, or with the next flush",
 }
 
 
@@ -132,7 +158,7 @@ def main() -> int:
 
 
 def mutants(module: str, text: str) -> Iterator[Mutant]:
-    """Yields a mutant for each comparison outside of assertions and annotations."""
+    """Yield a mutant for each comparison outside of assertions and annotations."""
     tree = ast.parse(text)
     ignored = {
         id(node)
@@ -161,7 +187,7 @@ def _is_type_checking(test: ast.expr) -> bool:
 def _replaced(
     lines: list[str], left: ast.expr, right: ast.expr, text: str, replacement: str
 ) -> tuple[int, str, str] | None:
-    """Returns line number, line and text with one operator replaced; None if operator and operands span lines."""
+    """Return line number, line and text with one operator replaced; None if operator and operands span lines."""
     assert left.end_lineno is not None
     assert left.end_col_offset is not None
     if left.end_lineno != right.lineno:
@@ -177,7 +203,7 @@ def _replaced(
 
 
 def run(found: list[Mutant], workers: int) -> list[Mutant]:
-    """Runs the tests of each mutant, and returns those that pass."""
+    """Run the tests of each mutant, and return those that pass."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(workers):

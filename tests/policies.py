@@ -35,7 +35,7 @@ class SwitchedPolicy:
 
 
 def frames_of(request: type[Request[Any]], known: Mapping[str, Any], first_opaque: int) -> Iterator[bytes]:
-    """Yields frames with usual fields in each form of a header; opaques count up from `first_opaque`."""
+    """Yield frames with usual fields in each form of a header; opaques count up from `first_opaque`."""
     fields = {name: str(value) for name, value in usual_fields(request, known).items()}
     code = int(request.code)
     yield encode(JSON, code=code, opaque=first_opaque, ext=fields)

@@ -23,7 +23,7 @@ def script(path: Path, *lines: str) -> Path:
 
 
 def python(path: Path, version: str, implementation: str = "cpython") -> Path:
-    """Writes a script that responds to the probe like a Python of this version."""
+    """Write a script that responds to the probe like a Python of this version."""
     return script(path, f'echo {implementation} {version.replace(".", " ")} "$0"')
 
 

@@ -25,7 +25,7 @@ from tests.apache.processes import (
 
 
 def mqadmin(version: str, *arguments: str, namesrv: str | None = None, timeout_seconds: float = 60.0) -> Completed:
-    """Runs one command as an operator would; `namesrv` is added as -n."""
+    """Run one command as an operator would; `namesrv` is added as -n."""
     main_class = "org.apache.rocketmq.tools.command.MQAdminStartup"
     return run_java(version, main_class, *arguments, *_naming(namesrv), timeout_seconds=timeout_seconds)
 
@@ -39,7 +39,7 @@ class Admin:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, *arguments: str, namesrv: str | None = None, timeout_seconds: float = 60.0) -> Completed:
-        """Runs one command and returns what it printed; the code is 1 if it called System.exit."""
+        """Run one command and return what it printed; the code is 1 if it called System.exit."""
         process = self._process or self._start()
         line = "\t".join((*arguments, *_naming(namesrv))) + "\n"
         assert process.stdin is not None
@@ -51,7 +51,7 @@ class Admin:
         return Completed(_text(stdout), _text(stderr), code=0 if how == "done" else 1)
 
     def close(self) -> None:
-        """Stops the JVM; the next command starts another."""
+        """Stop the JVM; the next command starts another."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -73,7 +73,7 @@ class Admin:
         return self._process
 
     def _read_line(self, process: subprocess.Popen[bytes], timeout_seconds: float) -> str:
-        """Returns the next line of the response. Kills the JVM and raises ProcessError after the timeout."""
+        """Return the next line of the response. Kills the JVM and raises ProcessError after the timeout."""
         assert process.stdout is not None
         deadline = time.monotonic() + timeout_seconds
         line = b""
@@ -103,7 +103,7 @@ def admin(version: str, files: Mapping[str, str] | None = None) -> Iterator[Admi
 
 
 def _read_some(stream: IO[bytes], deadline: float) -> bytes:
-    """Returns the available bytes, or none at the deadline or at EOF."""
+    """Return the available bytes, or none at the deadline or at EOF."""
     ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
     return os.read(stream.fileno(), 65536) if ready else b""
 

@@ -46,7 +46,7 @@ class MavenError(Exception):
 
 
 def cache_directory() -> Path:
-    """Returns the directory of these tests in the user's cache; creates it if needed."""
+    """Return the directory of these tests in the user's cache; creates it if needed."""
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     directory = Path(root) / "kerolox"
     directory.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def cache_directory() -> Path:
 
 @functools.cache
 def classpath(version: str) -> str:
-    """Returns the class path of all artifacts of that version; resolves it at most once.
+    """Return the class path of all artifacts of that version; resolves it at most once.
 
     For a server ask with `SERVER_VERSIONS[version]`. Two processes may ask at once: each works in
     a directory of its own and the last rename wins.
@@ -64,7 +64,7 @@ def classpath(version: str) -> str:
 
 
 def resolved(pom: str, name: str) -> str:
-    """Returns the class path of a POM, cached under `name`. Raises MavenError if it cannot be resolved."""
+    """Return the class path of a POM, cached under `name`. Raises MavenError if it cannot be resolved."""
     directory = cache_directory() / name
     directory.mkdir(parents=True, exist_ok=True)
     stored = directory / f"classpath-{hashlib.sha256(pom.encode()).hexdigest()[:16]}.txt"

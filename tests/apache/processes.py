@@ -82,7 +82,7 @@ class Process:
         return self._printed.read_text(errors="replace")
 
     def wait_for(self, text: str, timeout_seconds: float = READY_SECONDS) -> str:
-        """Waits for the first output line that contains `text` and returns it."""
+        """Wait for the first output line that contains `text` and return it."""
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
             line = next((line for line in self.output().splitlines() if text in line), None)
@@ -95,19 +95,19 @@ class Process:
         raise ProcessError(f"no {text!r} within {timeout_seconds} s: {self.output()[-3000:]}")
 
     def terminate(self, timeout_seconds: float = 30.0) -> int:
-        """Sends SIGTERM and returns the exit code."""
+        """Send SIGTERM and return the exit code."""
         self._signal(signal.SIGTERM)
         return self._process.wait(timeout_seconds)
 
     def stop(self) -> None:
-        """Sends SIGSTOP; its sockets stay open."""
+        """Send SIGSTOP; its sockets stay open."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Kills the process group; does nothing if it has ended."""
+        """Kill the process group; does nothing if it has ended."""
         self._signal(signal.SIGKILL)
         self._process.wait(30)
 
@@ -119,7 +119,7 @@ class Process:
 
 @contextlib.contextmanager
 def running(command: Sequence[str], home: Path, address: str = "") -> Iterator[Process]:
-    """Runs any program as a `Process`; kills its group at the end."""
+    """Run any program as a `Process`; kills its group at the end."""
     process = Process(command, home, address)
     try:
         yield process
@@ -134,14 +134,14 @@ def run_java(
     timeout_seconds: float = 120.0,
     settings: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Runs a main class to its end, or a file of our own such as Produce.java."""
+    """Run a main class to its end, or a file of our own such as Produce.java."""
     with temporary_home() as home:
         command = java_command(version, home, main_class, *arguments, settings=settings)
         return run(command, home, timeout_seconds)
 
 
 def run(command: Sequence[str], home: Path, timeout_seconds: float) -> Completed:
-    """Runs a program to its end. Kills its group and raises ProcessError after the timeout."""
+    """Run a program to its end. Kills its group and raises ProcessError after the timeout."""
     with subprocess.Popen(
         command,
         cwd=home,
@@ -197,7 +197,7 @@ def java_command(
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Returns the environment with all variables that RocketMQ reads set to `home`."""
+    """Return the environment with all variables that RocketMQ reads set to `home`."""
     inherited = {key: value for key, value in os.environ.items() if key != "NAMESRV_ADDR"}
     return {**inherited, "ROCKETMQ_HOME": str(home), "HOME": str(home)}
 
@@ -214,7 +214,7 @@ def temporary_home() -> Iterator[Path]:
 
 
 def free_port(*neighbours: int) -> int:
-    """Returns a free port whose neighbours (+1, -2, ...) are free as well.
+    """Return a free port whose neighbours (+1, -2, ...) are free as well.
 
     It lies below the range from which outgoing connections get theirs, so none of them takes it meanwhile.
     """

@@ -15,7 +15,7 @@ JAVA_MAJOR_MIN = 11
 
 
 def require_java() -> None:
-    """Skips the test on a machine without Java or Maven; fails it where KEROLOX_REQUIRE_ALL is set."""
+    """Skip the test on a machine without Java or Maven; fails it where KEROLOX_REQUIRE_ALL is set."""
     missing = [command for command in ("java", "javac", "mvn") if shutil.which(command) is None]
     if missing:
         unmet(f"needs Java and Maven: no {', '.join(missing)} on the PATH")
@@ -24,7 +24,7 @@ def require_java() -> None:
 
 
 def unmet(reason: str) -> NoReturn:
-    """Skips the running test, or fails it if KEROLOX_REQUIRE_ALL is set."""
+    """Skip the running test, or fail it if KEROLOX_REQUIRE_ALL is set."""
     if os.environ.get("KEROLOX_REQUIRE_ALL") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
@@ -32,7 +32,7 @@ def unmet(reason: str) -> NoReturn:
 
 @functools.cache
 def java_major() -> int:
-    """Returns the feature release of java on the PATH, such as 8, 17 or 21; 0 if unknown."""
+    """Return the feature release of java on the PATH, such as 8, 17 or 21; 0 if unknown."""
     command = ["java", "-version"]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     match = re.search(r'version "(?:1\.)?(\d+)', finished.stderr)

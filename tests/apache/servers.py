@@ -64,12 +64,12 @@ def broker(
 
 
 def broker_port() -> int:
-    """Returns a free port for a broker, which also listens on two neighbouring ports."""
+    """Return a free port for a broker, which also listens on two neighbouring ports."""
     return free_port(-2, 1)
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
-    """Writes a properties file and returns its path."""
+    """Write a properties file and return its path."""
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     return path
 

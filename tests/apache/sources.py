@@ -19,7 +19,7 @@ class CompileError(Exception):
 
 
 def compiled(version: str, name: str) -> Path:
-    """Returns the directory with the classes of `name`, such as Admin.java; shared between processes."""
+    """Return the directory with the classes of `name`, such as Admin.java; shared between processes."""
     source = _SOURCES / name
     jars = classpath(version)
     digest = hashlib.sha256(source.read_bytes() + jars.encode()).hexdigest()[:16]

@@ -115,7 +115,7 @@ async def test_a_header_over_the_limit_closes_the_connection_with_the_setting_in
 
 
 async def test_the_longest_properties_of_a_message_fit_into_a_header(broker: BrokerFixture) -> None:
-    """Quotes are the most expensive common character: each takes two bytes in JSON."""
+    """Quote are the most expensive common character: each takes two bytes in JSON."""
     text = '"' * 20_000 + "x" * 10_000
 
     await broker.send("orders", b"2", 1, text=text)

@@ -21,7 +21,7 @@ SEND = RequestCode.SEND_MESSAGE_V2
 
 
 def handled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns a list that grows by the code of each request that gets past the policies."""
+    """Return a list that grows by the code of each request that gets past the policies."""
     codes: list[int] = []
     answer = Router._answer
 

@@ -409,7 +409,7 @@ consumer.start()
     reason="before 3.12.3, Python 3.12 starts no thread after the end of the main thread (gh-113964)",
 )
 def test_threads_that_outlive_the_main_thread_can_send(kerolox_cluster: RunningCluster) -> None:
-    """Bodies of this size are compressed in a thread, when Python's own thread pools accept no more work."""
+    """Body of this size are compressed in a thread, when Python's own thread pools accept no more work."""
     script = f"""
 import concurrent.futures.thread, os, threading
 from kerolox.client.sync import Message, Producer

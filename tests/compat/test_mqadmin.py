@@ -81,7 +81,7 @@ def test_commands_print_the_same_for_a_static_topic(table: Table) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_settings_known_to_both_have_the_same_values(deployment: Deployment, table: Table, version: str) -> None:
-    """Ours has no settings for Java's threads and buffers, and some of its own."""
+    """Our has no settings for Java's threads and buffers, and some of its own."""
     with table.row(Part.MQADMIN, "mqadmin getNamesrvConfig", version) as row:
         apache = dict(_SETTING.findall(deployment.ask_reference(version, "getNamesrvConfig")))
         ours = dict(_SETTING.findall(deployment.ask_subject(version, "getNamesrvConfig")))

@@ -141,7 +141,7 @@ PROOFS = (
 
 
 def prove(proof: Proof) -> tuple[Row, bool]:
-    """Runs a proof and returns its row, and whether it held."""
+    """Run a proof and return its row, and whether it held."""
     if proof.needs is not None and shutil.which(proof.needs) is None:
         return (proof.what, "-", "-", f"not run: no {proof.needs} here", "-", f"`{proof.command}`"), True
     with tempfile.TemporaryDirectory() as directory:

@@ -50,7 +50,7 @@ def first_of(topic: str, queue_id: int = 0) -> SendMessageV2:
 def kill_repeatedly(
     start: Callable[[], AbstractContextManager[Process]], count_acknowledged: Callable[[], int], kills: int = KILLS
 ) -> int:
-    """Starts a broker and kills it under load, `kills` times. Returns how many messages were acknowledged."""
+    """Start a broker and kill it under load, `kills` times. Returns how many messages were acknowledged."""
     chance = random.Random()
     acknowledged = count_acknowledged()
     for _ in range(kills):
@@ -71,7 +71,7 @@ def _wait_for_progress(count_acknowledged: Callable[[], int], wanted: int, broke
 
 
 async def pull(client: Client, address: str, topic: str, queue_id: int, queue_offset: int) -> list[Message]:
-    """Returns the next messages of a queue, none at its end."""
+    """Return the next messages of a queue, none at its end."""
     try:
         reply = await client.call(address, pulling(topic, queue_id, queue_offset))
     except AnswerError as error:
@@ -82,7 +82,7 @@ async def pull(client: Client, address: str, topic: str, queue_id: int, queue_of
 
 
 async def stored(address: str, topic: str, queue_id: int) -> list[Message]:
-    """Returns all messages of a queue."""
+    """Return all messages of a queue."""
     found: list[Message] = []
     async with Client() as client:
         while True:
@@ -93,7 +93,7 @@ async def stored(address: str, topic: str, queue_id: int) -> list[Message]:
 
 
 async def check(address: str, topic: str, acknowledged: list[Acknowledged]) -> int:
-    """Compares the queues with the acknowledgements. Returns the number of duplicates.
+    """Compare the queues with the acknowledgements. Returns the number of duplicates.
 
     A producer that was not answered sends again, so a message may be there twice; what was sent later comes later.
     """

@@ -45,7 +45,7 @@ def environment() -> dict[str, str]:
 def run_writer(
     directory: Path, flush: FlushDiskType, *options: str, count: int = 24
 ) -> tuple[subprocess.CompletedProcess[str], list[StoredMessage]]:
-    """Runs a writer, under strace if it gets options; returns how it ended and which messages it reported as stored."""
+    """Run a writer, under strace if it gets options; return how it ended and which messages it reported as stored."""
     arguments = command(directory, flush, 0, count)
     if options:
         assert STRACE is not None
@@ -57,7 +57,7 @@ def run_writer(
 
 
 def parse_output(output: str) -> list[StoredMessage]:
-    """Returns the messages that complete lines report; the last line may be cut off."""
+    """Return the messages that complete lines report; the last line may be cut off."""
     made = []
     for line in output.splitlines(keepends=True):
         words = line.split()
@@ -67,7 +67,7 @@ def parse_output(output: str) -> list[StoredMessage]:
 
 
 def calls(directory: Path, flush: FlushDiskType, trace: Path) -> dict[str, list[int]]:
-    """Returns for each system call on store files its ordinal in its thread, which strace needs to inject faults."""
+    """Return for each system call on store files its ordinal in its thread, which strace needs to inject faults."""
     options = ("-y", "-s", "0", "-e", f"trace={','.join(SYSCALLS)}", "-o", str(trace))
     ended, _ = run_writer(directory, flush, *options)
     assert ended.returncode == 0, ended.stderr
@@ -88,7 +88,7 @@ def calls(directory: Path, flush: FlushDiskType, trace: Path) -> dict[str, list[
 
 
 def find_problems(directory: Path, flush: FlushDiskType, made: Iterable[StoredMessage]) -> list[str]:
-    """Recovers the store, reads each reported message, closes and checks the store; returns the problems."""
+    """Recover the store, read each reported message, close and check the store; return the problems."""
     return asyncio.run(_find_problems(directory, flush, list(made)))
 
 

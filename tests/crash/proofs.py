@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def record_proof(what: str, **counts: int) -> None:
-    """Appends counts to the file KEROLOX_PROOFS, if set; `tests.crash.chaos` makes its table from them."""
+    """Append counts to the file KEROLOX_PROOFS, if set; `tests.crash.chaos` makes its table from them."""
     target = os.environ.get("KEROLOX_PROOFS")
     if target:
         with Path(target).open("a") as file:

@@ -60,7 +60,7 @@ async def test_a_broker_killed_twenty_five_times_loses_nothing_it_acknowledged(t
 async def _produce(
     client: Client, address: str, queue_id: int, acknowledged: list[Acknowledged], ending: asyncio.Event
 ) -> None:
-    """Sends a message until it is acknowledged, then the next."""
+    """Send a message until it is acknowledged, then the next."""
     number = 0
     while not ending.is_set():
         sent = await _insist(_send, client, address, queue_id, number)
@@ -82,7 +82,7 @@ async def _send(client: Client, address: str, queue_id: int, number: int) -> Sen
 
 
 async def _insist(call: Callable[P, Awaitable[T]], *arguments: P.args, **names: P.kwargs) -> T:
-    """Retries the call until a broker responds."""
+    """Retry the call until a broker responds."""
     while True:
         try:
             return await call(*arguments, **names)

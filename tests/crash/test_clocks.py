@@ -69,7 +69,7 @@ async def _started(directory: Path, ahead_millis: int) -> tuple[Process, str]:
 async def _use(
     broker: Process, address: str, acknowledged: list[str], chance: random.Random, steps: tuple[int, ...] = ()
 ) -> None:
-    """Sets the clock several times, and sends timer messages in between."""
+    """Set the clock several times, and send timer messages in between."""
     assert broker.stdin is not None
     async with Client() as client:
         for ahead_millis in steps or chance.choices(_AHEAD, k=_STEPS):
@@ -85,7 +85,7 @@ async def _use(
 
 
 async def _delivered(address: str, count: int) -> Counter[str]:
-    """Returns the deliveries, once all have arrived or the deadline has passed."""
+    """Return the deliveries, once all have arrived or the deadline has passed."""
     deadline = asyncio.get_running_loop().time() + _DELIVERY_SECONDS
     while True:
         try:

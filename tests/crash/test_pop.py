@@ -50,7 +50,7 @@ class Load:
     ending: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def produce(self, queue_id: int) -> None:
-        """Sends unique messages, so that a failed send is not mistaken for another."""
+        """Send unique messages, so that a failed send is not mistaken for another."""
         for number in count():
             if self.ending.is_set():
                 return
@@ -77,7 +77,7 @@ class Load:
             await asyncio.gather(*(self._acknowledge(message, receipt) for message, receipt in popped))
 
     async def _acknowledge(self, message: Message, receipt: ReceiptHandle) -> None:
-        """Retries the ack until a broker responds."""
+        """Retry the ack until a broker responds."""
         request = AckMessage(
             consumer_group=GROUP,
             topic=real(_TOPIC, receipt, GROUP),
@@ -95,7 +95,7 @@ class Load:
                 return
 
     async def drain(self) -> None:
-        """Returns when all stored messages are acked and no redelivery is possible."""
+        """Return when all stored messages are acked and no redelivery is possible."""
         deadline = time.monotonic() + _DRAIN_SECONDS
         while lost := self.stored - self.acknowledged:
             assert time.monotonic() < deadline, f"{len(lost)} of {len(self.stored)} messages did not come"

@@ -80,7 +80,7 @@ def test_a_process_killed_at_a_call_loses_no_acknowledged_message(flush: FlushDi
 
 
 def failures() -> Iterator[tuple[str, str, str]]:
-    """Yields each call with each error, injected once and permanently."""
+    """Yield each call with each error, injected once and permanently."""
     for name, error, forever in itertools.product(NAMES, ERRORS, ("", "+")):
         # Without openat the interpreter itself could not continue.
         if (name, forever) != ("openat", "+"):

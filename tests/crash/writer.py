@@ -70,7 +70,7 @@ async def write(directory: Path, flush: FlushDiskType, first: int, count: int) -
 
 
 async def put(store: Store, number: int) -> bytes:
-    """Returns the line that reports a message as stored; empty if it is stored but not durably."""
+    """Return the line that reports a message as stored; empty if it is stored but not durably."""
     topic, queue_id = queue_of(number)
     properties = to_bytes({"KEYS": f"k{number}", "TAGS": "red"})
     record = encode(Message(topic, body_of(number), properties, queue_id))

@@ -24,7 +24,7 @@ class Visitor:
         self.token = ""
 
     async def get(self, path: str, status: int = 200, /, **query: Any) -> str:
-        """Returns the HTML of a page, and remembers the token of its forms."""
+        """Return the HTML of a page, and remembers the token of its forms."""
         response = await self.client.get(path, params=query or None)
         assert response.status_code == status, response.text
         if found := _TOKEN.search(response.text):
@@ -32,7 +32,7 @@ class Visitor:
         return response.text
 
     async def see(self, path: str, status: int = 200, /, **query: Any) -> str:
-        """Returns the visible text of a page."""
+        """Return the visible text of a page."""
         return read(await self.get(path, status, **query))
 
     async def post(self, path: str, status: int = 303, **fields: Any) -> httpx.Response:
@@ -41,7 +41,7 @@ class Visitor:
         return response
 
     async def do(self, path: str, **fields: Any) -> str:
-        """Submits a form, follows the redirect, and returns the visible text of that page."""
+        """Submit a form, follow the redirect, and return the visible text of that page."""
         return await self.see((await self.post(path, **fields)).headers["location"])
 
 

@@ -39,7 +39,7 @@ _RULES = {
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """Skips the test on a machine without Chromium; fails it where KEROLOX_REQUIRE_ALL is set."""
+    """Skip the test on a machine without Chromium; fails it where KEROLOX_REQUIRE_ALL is set."""
     path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         unmet("needs Chromium: no chromium on the PATH, and CHROMIUM names none")
@@ -80,7 +80,7 @@ class Window:
         await self.page.goto(self._url + path)
 
     async def check(self, name: str) -> None:
-        """Saves a screenshot, and asserts that the page has no errors, no overflow and no accessibility violations."""
+        """Save a screenshot, and asserts that the page has no errors, no overflow and no accessibility violations."""
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         await self.page.screenshot(path=ARTEFACTS / f"{name}-{self._width}.png", full_page=True)
         assert self.errors == []

@@ -21,7 +21,7 @@ def order(number: int, **more: object) -> Message:
 
 
 async def dead_letters(namesrv_addr: str, group: str, *messages: Message) -> None:
-    """Sends messages and makes a group fail to consume them, so that they become its dead letters."""
+    """Send messages and make a group fail to consume them, so that they become its dead letters."""
     async with AdminClient(namesrv_addr=namesrv_addr) as admin:
         await admin.groups.create(SubscriptionGroupConfig(group_name=group, retry_max_times=0))
         await send(namesrv_addr, *messages)
@@ -43,7 +43,7 @@ async def dead_letters(namesrv_addr: str, group: str, *messages: Message) -> Non
 
 
 async def traced(namesrv_addr: str, group: str, message: Message) -> SendResult:
-    """Sends a message that its producer and a consumer trace, and returns when the traces are stored."""
+    """Send a message that its producer and a consumer trace, and return when the traces are stored."""
     async with AdminClient(namesrv_addr=namesrv_addr) as admin:
         got = asyncio.Event()
 

@@ -85,7 +85,7 @@ async def test_a_read_only_dashboard_changes_nothing(tmp_path: Path) -> None:
 
 
 async def _token(visitor: Visitor) -> str | None:
-    """Returns the token from the context: the pages of a read-only dashboard without login have no forms."""
+    """Return the token from the context: the pages of a read-only dashboard without login have no forms."""
     server = visitor.dashboard._server
     assert server is not None
     return server.config.app._context.token  # type: ignore[union-attr, no-any-return]

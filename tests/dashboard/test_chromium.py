@@ -85,7 +85,7 @@ async def _ignore(messages: list[Received]) -> None:
 
 
 async def _fill(admin: AdminClient, address: str) -> str:
-    """Fills the cluster and returns the location of a message with a trace."""
+    """Fill the cluster and return the location of a message with a trace."""
     await admin.topics.create("orders", read_queues=4, write_queues=4)
     for topic in ("payments", "returns", "stock-levels"):
         await admin.topics.create(topic, read_queues=2, write_queues=2)

@@ -28,7 +28,7 @@ _PROGRAM = "/opt/kerolox/bin/kerolox"
 
 
 def parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
-    """Parses a command line; returns the command and its options."""
+    """Parse a command line; return the command and its options."""
     context = click.Context(main)
     command = main.get_command(context, words[0])
     assert command is not None, words
@@ -94,7 +94,7 @@ def test_the_guide_installs_every_command_that_units_start() -> None:
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Returns the instructions of the Dockerfile, continued lines joined."""
+    """Return the instructions of the Dockerfile, continued lines joined."""
     text = re.sub(r"\\\n", " ", (DEPLOY / "Dockerfile").read_text())
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [(line.split(" ", 1)[0], line.split(" ", 1)[1].strip()) for line in lines]

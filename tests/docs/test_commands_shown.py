@@ -19,7 +19,7 @@ _ENDS = re.compile(r"^(\||>|<|2>&1|&&|;|&)$")
 
 
 def shown() -> Iterator[tuple[str, str]]:
-    """Yields (page, command) for each command indented by four spaces."""
+    """Yield (page, command) for each command indented by four spaces."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         # A command may continue on the next line.
         for line in re.sub(r"\\\n +", "", page.read_text()).splitlines():
@@ -48,7 +48,7 @@ def test_a_shown_command_parses(page: str, line: str) -> None:
 
 
 def _complaint(command: click.Command, arguments: list[str], parent: click.Context | None) -> str | None:
-    """Returns the usage error of a command line, or None; missing files are no error here."""
+    """Return the usage error of a command line, or None; missing files are no error here."""
     try:
         command.make_context(command.name, arguments, parent=parent)
     except click.exceptions.Exit:

@@ -19,7 +19,7 @@ PUSH, PULL, SIMPLE = re.findall(
 
 
 async def first_lines(program: str, count: int, cluster: Cluster) -> set[str]:
-    """Returns the first lines that a program prints, then interrupts it."""
+    """Return the first lines that a program prints, then interrupts it."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-u", "-c", program.replace("127.0.0.1:9876", cluster.namesrv_addr)),
         stdout=asyncio.subprocess.PIPE,

@@ -16,7 +16,7 @@ COMMANDS = [line.strip() for line in PAGE.splitlines() if re.match(r"^    (echo|
 
 
 def labels(text: str) -> list[str]:
-    """Returns the labels that `kerolox up` prints, without addresses and paths."""
+    """Return the labels that `kerolox up` prints, without addresses and paths."""
     return re.findall(r"^ +(NameServer|Broker broker-a|Dashboard|Data|Stop it)  +\S", text, re.MULTILINE)
 
 

@@ -12,7 +12,7 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def links(page: Path) -> list[tuple[Path, str]]:
-    """Returns the files that a page links to, and the headings in them."""
+    """Return the files that a page links to, and the headings in them."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     found = []
     for target in _LINK.findall(text):
@@ -23,7 +23,7 @@ def links(page: Path) -> list[tuple[Path, str]]:
 
 
 def headings(page: Path) -> set[str]:
-    """Returns the names that headings can be linked by, as GitHub makes them."""
+    """Return the names that headings can be linked by, as GitHub makes them."""
     lines = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
 

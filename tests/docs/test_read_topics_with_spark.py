@@ -13,7 +13,7 @@ PAGE = (Path(__file__).parents[2] / "docs/how-to/read-topics-with-spark.md").rea
 
 
 def _named(heading: str, columns_read: int) -> set[str]:
-    """Returns the code spans in the first columns of the table under a heading."""
+    """Return the code spans in the first columns of the table under a heading."""
     table = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
     rows = [re.split(r"(?<!\\)\|", line)[1 : 1 + columns_read] for line in table.splitlines() if line.startswith("|")]
     return {name for row in rows for cell in row for name in re.findall(r"`([a-zA-Z.]+)`", cell)}

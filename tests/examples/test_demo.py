@@ -93,7 +93,7 @@ async def test_the_demo_can_keep_its_cluster_running(tmp_path: Path) -> None:
 
 
 async def _stop(process: asyncio.subprocess.Process, folder: Path, environ: dict[str, str]) -> None:
-    """Stops the cluster that the demo keeps running, and the demo itself if it still runs."""
+    """Stop the cluster that the demo keeps running, and the demo itself if it still runs."""
     (kept,) = folder.glob("kerolox-demo-*")
     down = f"from kerolox.cli.app import main; main(['down', '--data', {str(kept / 'cluster')!r}])"
     ending = await asyncio.create_subprocess_exec(

@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 async def run(name: str, *arguments: str, with_spark: dict[str, str] | None = None) -> list[str]:
-    """Returns the output lines of an example that must succeed and, without Spark, print nothing to stderr."""
+    """Return the output lines of an example that must succeed and, without Spark, print nothing to stderr."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(EXAMPLES / name), *arguments),
         stdout=asyncio.subprocess.PIPE,

@@ -23,7 +23,7 @@ def golden(version: str) -> list[dict[str, str]]:
 
 
 def evaluate_all(text: str) -> str:
-    """Returns a letter for each of PROPERTIES as the golden files have them."""
+    """Return a letter for each of PROPERTIES as the golden files have them."""
     expression = compile_expression(text)
     letters = {True: "T", False: "F", None: "N"}
     results = ""
@@ -131,7 +131,7 @@ class CountingBytes(bytes):
 
 @pytest.mark.parametrize("word", ["OR", "AND"])
 def test_properties_are_scanned_once_however_many_terms_there_are(word: str) -> None:
-    """Properties may have 32 KiB, and an expression hundreds of terms."""
+    """Property may have 32 KiB, and an expression hundreds of terms."""
     every = compile_expression(f" {word} ".join(f"p{number} = {number}" for number in range(250)))
     one = CountingBytes(properties.to_bytes({f"p{number}": str(number + (word == "OR")) for number in range(250)}))
 

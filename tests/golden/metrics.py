@@ -12,12 +12,12 @@ def path(version: str) -> Path:
 
 
 def load(version: str) -> dict[str, set[str]]:
-    """Returns the labels of each metric."""
+    """Return the labels of each metric."""
     return {name: set(labels) for name, *labels in map(str.split, path(version).read_text().splitlines())}
 
 
 def names(page: str) -> dict[str, set[str]]:
-    """Returns the same of a page as a broker answers it."""
+    """Return the same of a page as a broker answers it."""
     found: dict[str, set[str]] = {}
     for name, labels in re.findall(r"^(rocketmq_\w+)\{(.*)\} ", page, re.MULTILINE):
         if not name.endswith(("_count", "_sum")):

@@ -23,7 +23,7 @@ class Sent:
 
 
 def run_broker(version: str, target: Path, *, count: int, seconds: int) -> list[Sent]:
-    """Sends messages with keys to a broker, stops it as an operator would, and copies its store to `target`."""
+    """Send messages with keys to a broker, stop it as an operator would, and copy its store to `target`."""
     with servers.name_server(version) as name_server:
         properties = {"enablePropertyFilter": "true"}
         with servers.broker(version, name_server.address, properties=properties) as broker:

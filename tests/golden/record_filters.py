@@ -18,7 +18,7 @@ def path_of(version: str) -> Path:
 
 
 def ask(version: str) -> list[dict[str, str]]:
-    """Returns Java's answers: one for each expression, then one for each text and size of a Bloom filter."""
+    """Return Java's answers: one for each expression, then one for each text and size of a Bloom filter."""
     properties = ["".join(f"{name}\x01{value}\x02" for name, value in each.items()) for each in PROPERTIES]
     with tempfile.TemporaryDirectory() as directory:
         questions = Path(directory) / "questions"

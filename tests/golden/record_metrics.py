@@ -27,7 +27,7 @@ _LAST = {
 
 
 def recorded() -> dict[str, set[str]]:
-    """Returns the labels of each metric of a broker that has done a little of everything that it counts."""
+    """Return the labels of each metric of a broker that has done a little of everything that it counts."""
     port = free_port()
     settings = {
         "metricsExporterType": "PROM",
@@ -52,7 +52,7 @@ def recorded() -> dict[str, set[str]]:
 
 
 def _send(producer: Producer, message: Message) -> None:
-    """Sends it, once the broker is known to make topics."""
+    """Send it, once the broker is known to make topics."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -79,7 +79,7 @@ def _decide(namesrv: str) -> None:
 
 
 def _pop(namesrv: str) -> None:
-    """Pops a message and has it come again."""
+    """Pop a message and has it come again."""
     first = ConsumeFrom.FIRST_OFFSET
     with SimpleConsumer("poppers", topics="orders", consume_from=first, namesrv_addr=namesrv) as simple:
         deadline = time.monotonic() + _PATIENCE_SECONDS

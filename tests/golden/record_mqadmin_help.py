@@ -12,7 +12,7 @@ FILE = HERE / f"mqadmin-help-{VERSION}.txt"
 
 
 def load() -> tuple[str, dict[str, str]]:
-    """Returns the list of commands, and the help of each by name."""
+    """Return the list of commands, and the help of each by name."""
     listed, *helps = FILE.read_text().split("\f\n")
     return listed, {text.split(" ", 3)[2].rstrip("\n"): text for text in helps}
 

@@ -135,7 +135,7 @@ def name_server(version: str, settings: Mapping[str, str]) -> Iterator[socket.so
 
 
 def keep_files(version: str) -> None:
-    """Keeps what the NameServer wrote to its own disk as well."""
+    """Keep what the NameServer wrote to its own disk as well."""
     shutil.copy(HOME / "namesrv" / "kvConfig.json", HERE / f"namesrv-{version}-kvConfig.json")
     shutil.copy(HOME / "namesrv.properties", HERE / f"namesrv-{version}.properties")
 

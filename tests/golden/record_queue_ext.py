@@ -12,7 +12,7 @@ from tests.store.ext_cases import GOLDEN_SEGMENT_SIZE, java_lines
 
 
 def run_ext(version: str, root: Path, segment_size: int, lines: list[str], *addresses: int) -> list[str]:
-    """Runs Apache's own class over a directory; returns the units at these addresses, then those of the lines put."""
+    """Run Apache's own class over a directory; return the units at these addresses, then those of the lines put."""
     commands = root.parent / "units.txt"
     commands.write_text("".join(f"{line}\n" for line in lines))
     arguments = (str(root), str(segment_size), str(commands), *map(str, addresses))

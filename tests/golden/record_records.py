@@ -84,7 +84,7 @@ def recorded(version: str, stage: Stage) -> list[GoldenRecord]:
 
 
 def java(version: str, source: str, *arguments: str) -> str:
-    """Returns what one of our programs printed."""
+    """Return what one of our programs printed."""
     with temporary_home() as home:
         command = java_command(version, home, source.removesuffix(".java"), *arguments)
         command[command.index(source.removesuffix(".java"))] = str(HERE / "java" / source)

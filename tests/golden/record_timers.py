@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def collected(root: Path, printed: str) -> Golden:
-    """Reads what Java left, without the zeros of the wheel and of the checkpoint's page."""
+    """Read what Java left, without the zeros of the wheel and of the checkpoint's page."""
     wheel = (root / "timerwheel").read_bytes()
     slots = {at // SLOT_SIZE: wheel[at : at + SLOT_SIZE] for at in range(0, len(wheel), SLOT_SIZE)}
     checkpoint = (root / "config" / "timercheck").read_bytes()

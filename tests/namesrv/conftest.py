@@ -97,7 +97,7 @@ class Broker:
         return await self.call(request, version(counter).encode())
 
     async def disconnect(self) -> None:
-        """Closes the connection and returns when the NameServer has noticed it."""
+        """Close the connection and return when the NameServer has noticed it."""
         open_before = self._namesrv.server.server.connections
         await self.client.close()
         await self._namesrv.until(lambda: self._namesrv.server.server.connections < open_before)
@@ -129,7 +129,7 @@ class NamesrvFixture:
         return TopicRouteData.decode((await self.call(request)).body)
 
     async def queues(self, name: str = "T", broker: str = "broker-a") -> tuple[int, int, int]:
-        """Returns read queues, write queues and permission of a topic on a broker."""
+        """Return read queues, write queues and permission of a topic on a broker."""
         (data,) = [data for data in (await self.route(name)).queue_datas if data.broker_name == broker]
         return data.read_queue_nums, data.write_queue_nums, data.perm
 

@@ -116,7 +116,7 @@ def decode_frame(frame: bytes) -> Command:
 
 
 def recorded_exchanges(serialization: str) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yields case, request frame and response frame; 5.5.0 answers every request in these recordings."""
+    """Yield case, request frame and response frame; 5.5.0 answers every request in these recordings."""
     recordings = [each for each in load(VERSION) if each.case.startswith(f"{serialization}/")]
     requests, answers = recordings[::2], recordings[1::2]
     for request, answer in zip(requests, answers, strict=True):

@@ -81,7 +81,7 @@ async def test_no_long_list_in_a_body_blocks_the_loop_for_long(namesrv: NamesrvF
 
 
 def compressed() -> Iterator[tuple[str, bytes]]:
-    """Yields compressed registrations that are large when they are inflated."""
+    """Yield compressed registrations that are large when they are inflated."""
     size = struct.Struct(">i")
 
     def sized(data: bytes) -> bytes:

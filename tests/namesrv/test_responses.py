@@ -20,7 +20,7 @@ DIALECT = STRICT.replace(b'"0":', b"0:")
 
 
 async def route_for(namesrv: NamesrvFixture, version: Version | int, **ext: str) -> bytes:
-    """Returns the body that a client of `version` gets, over a new connection."""
+    """Return the body that a client of `version` gets, over a new connection."""
     host, port = namesrv.address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(command.encode(command.JSON, code=105, opaque=1, version=version, ext={"topic": "T"} | ext))

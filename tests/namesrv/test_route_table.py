@@ -276,7 +276,7 @@ async def test_a_large_registration_with_static_topics_is_decoded(namesrv: Names
 
 
 async def test_the_old_spelling_of_the_topic_flag_is_accepted(namesrv: NamesrvFixture) -> None:
-    """Releases up to 4.8 spell it `topicSynFlag`."""
+    """Release up to 4.8 spell it `topicSynFlag`."""
     await namesrv.broker().register(*STANDARD_TOPICS)
     body = b'{"queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":1,"topicSynFlag":1,"writeQueueNums":1}]}'
 

@@ -46,7 +46,7 @@ class Echo:
 
     @handles(GetKVConfig)
     def get(self, request: Incoming[GetKVConfig]) -> Reply[KVConfigFound]:
-        """Echoes key and body."""
+        """Echoe key and body."""
         self.asked.append(request.header.key)
         self.remotes.add(request.connection.remote)
         if self.error is not None:
@@ -55,7 +55,7 @@ class Echo:
 
     @handles(GetKVListByNamespace)
     async def wait(self, request: Incoming[GetKVListByNamespace]) -> Reply[Empty]:
-        """Answers when the gate with the name of the namespace is open."""
+        """Answer when the gate with the name of the namespace is open."""
         self.asked.append(request.header.namespace)
         await self.gate(request.header.namespace).wait()
         if self.error is not None:
@@ -64,7 +64,7 @@ class Echo:
 
     @handles(DeleteKVConfig)
     async def ask_back(self, request: Incoming[DeleteKVConfig]) -> Reply[Empty]:
-        """Calls the client back with the key, and responds with its response."""
+        """Call the client back with the key, and respond with its response."""
         found = await request.connection.call(GetKVConfig(namespace="", key=request.header.key))
         return Reply(body=(found.fields.value or "").encode())
 
@@ -122,7 +122,7 @@ class Peer:
         return [await self.answer() for _ in range(count)]
 
     async def rest(self) -> bytes:
-        """Returns the bytes received until the other side closes."""
+        """Return the bytes received until the other side closes."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             try:
                 return await self.reader.read()
@@ -172,19 +172,19 @@ def get_unknown() -> PutKVConfig:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Runs the event loop until `condition` holds."""
+    """Run the event loop until `condition` holds."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0)
 
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Returns the messages logged at WARNING or above, by us or by asyncio."""
+    """Return the messages logged at WARNING or above, by us or by asyncio."""
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def issue(authority: trustme.CA, folder: Path, *names: str, stem: str = "server") -> TlsFiles:
-    """Writes a certificate for `names` and its key into `folder`."""
+    """Write a certificate for `names` and its key into `folder`."""
     issued = authority.issue_cert(*names)
     certificate, key = folder / f"{stem}.pem", folder / f"{stem}.key"
     certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))

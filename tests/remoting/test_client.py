@@ -13,7 +13,7 @@ from tests.remoting.support import Echo, complaints, get, get_slow, serving, unt
 
 
 def free_address() -> str:
-    """Returns an address without a listener."""
+    """Return an address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"127.0.0.1:{listener.getsockname()[1]}"
 

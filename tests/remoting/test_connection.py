@@ -54,7 +54,7 @@ def connected(echo: Echo) -> tuple[Connection, RecordingTransport]:
 
 
 def receive(connection: Connection, data: bytes) -> None:
-    """Passes bytes to the connection as the event loop does."""
+    """Pass bytes to the connection as the event loop does."""
     for start in range(0, len(data), READ_SIZE_MAX):
         piece = data[start : start + READ_SIZE_MAX]
         connection.get_buffer(-1)[: len(piece)] = piece

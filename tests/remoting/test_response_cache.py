@@ -20,7 +20,7 @@ def framed(header: bytes, body: bytes = b"", serialization: int = 0) -> bytes:
 
 
 def answered(known: ResponseCache, header: bytes) -> bytes | None:
-    """Returns the cached response to a frame with this header; None if it is left to the decoder."""
+    """Return the cached response to a frame with this header; None if it is left to the decoder."""
     out: list[bytes | memoryview] = []
     frame = framed(header)
     count, end = known.answer(frame, out, NOBODY, size_max=1000)

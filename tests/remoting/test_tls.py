@@ -245,7 +245,7 @@ async def test_a_deleted_certificate_leaves_the_old_in_use(echo: Echo, tls_files
 
 
 def issue_again(files: TlsFiles, trust: Path) -> None:
-    """Writes a new certificate to the same files, with another mtime: file system timestamps may be too coarse."""
+    """Write a new certificate to the same files, with another mtime: file system timestamps may be too coarse."""
     authority = trustme.CA()
     issue(authority, files.certificate.parent, "127.0.0.1")
     authority.cert_pem.write_to_path(trust, append=True)

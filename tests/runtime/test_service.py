@@ -34,7 +34,7 @@ class RecordingService(Service):
         self._record("close")
 
     async def fail(self, meanwhile: Callable[[], Awaitable[object]] | None = None) -> None:
-        """Makes `run` fail, and waits for `meanwhile`, by default forever."""
+        """Make `run` fail, and wait for `meanwhile`, by default forever."""
         self.fails.set()
         await (meanwhile or asyncio.Event().wait)()
 

@@ -11,7 +11,7 @@ from tests.spark.conftest import SETTINGS
 def archive(
     spark: SparkSession, name_server: str, topic: str, directory: Path, limit: int | None, kind: str = "parquet"
 ) -> None:
-    """Writes all available messages of a topic, in limited batches if there is a limit; continues at its checkpoint."""
+    """Write all available messages of a topic, in limited batches if there is a limit; continues at its checkpoint."""
     source = spark.readStream.format("rocketmq").options(
         nameServer=name_server, subscribe=topic, startingOffsets="earliest"
     )

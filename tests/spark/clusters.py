@@ -71,7 +71,7 @@ class Brokers:
         return self._name_server.address
 
     def start(self, name: str, **settings: str) -> None:
-        """Starts a broker on its old store, on a new port."""
+        """Start a broker on its old store, on a new port."""
         broker = self._broker(name, settings)
         self.wait(broker.open())
         self.brokers[name] = broker
@@ -106,7 +106,7 @@ class Brokers:
     def send(
         self, topic: str, *bodies: bytes, queue_id: int = 0, broker: str = "broker-a", **fields: Any
     ) -> list[bytes]:
-        """Sends messages to one queue, in order; on return they are visible to readers."""
+        """Send messages to one queue, in order; on return they are visible to readers."""
         queue = MessageQueue(broker, queue_id, topic)
         for first in range(0, len(bodies), 500):
             messages = [Message(topic, body, **fields) for body in bodies[first : first + 500]]
@@ -116,7 +116,7 @@ class Brokers:
         return list(bodies)
 
     def fill(self, topic: str, count: int, queues: int = 2, broker: str = "broker-a") -> list[bytes]:
-        """Sends numbered messages to all queues of a broker; returns their bodies."""
+        """Send numbered messages to all queues of a broker; return their bodies."""
         numbers = [b"%06d" % number for number in range(count)]
         for queue_id in range(queues):
             self.send(topic, *numbers[queue_id::queues], queue_id=queue_id, broker=broker)

@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment for processes with their own Spark, with this source tree on the path."""
+    """Return the environment for processes with their own Spark, with this source tree on the path."""
     environ = dict(os.environ)
     prepare(environ)
     environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT), environ.get("PYTHONPATH", "")])
@@ -41,7 +41,7 @@ def environment() -> dict[str, str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives tests with Spark more time: a timeout would leave the shared session unusable."""
+    """Give tests with Spark more time: a timeout would leave the shared session unusable."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(600))

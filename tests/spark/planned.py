@@ -18,12 +18,12 @@ def read_task_for(cluster: Brokers, topic: str, **options: Any) -> ReadTask:
 
 
 def through_json(value: Any) -> Any:
-    """Returns an offset as Spark passes it back: serialised and parsed."""
+    """Return an offset as Spark passes it back: serialised and parsed."""
     return json.loads(json.dumps(value))
 
 
 def read_bodies(reader: Any, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
-    """Reads a batch like tasks, each with a pickled copy of the reader."""
+    """Read a batch like tasks, each with a pickled copy of the reader."""
     found = []
     for partition in reader.partitions(through_json(start), through_json(end)):
         copy, partition = pickle.loads(pickle.dumps((reader, partition)))

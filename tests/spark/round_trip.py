@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _read_counts(table: DataFrame) -> dict[str, int]:
-    """Returns the number of rows, of distinct rows, and of executors that read them."""
+    """Return the number of rows, of distinct rows, and of executors that read them."""
 
     def with_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -20,7 +20,7 @@ _GONE_SECONDS = 60.0
 
 @contextlib.contextmanager
 def standalone_cluster(workers: int = 2) -> Iterator[str]:
-    """Yields the address of a master whose workers, of one core each, are registered; ends all processes on exit."""
+    """Yield the address of a master whose workers, of one core each, are registered; ends all processes on exit."""
     with temporary_home() as home:
         try:
             with contextlib.ExitStack() as stack:
@@ -58,7 +58,7 @@ def _command(name: str, *arguments: str) -> list[str]:
 
 
 def _wait_until_gone(home: Path) -> Sequence[str]:
-    """Kills processes that have not ended in time, and returns their command lines."""
+    """Kill processes that have not ended in time, and return their command lines."""
     deadline = time.monotonic() + _GONE_SECONDS
     while (left := _processes_of(home)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -69,7 +69,7 @@ def _wait_until_gone(home: Path) -> Sequence[str]:
 
 
 def _processes_of(home: Path) -> dict[int, str]:
-    """Returns the command lines of processes whose HOME is this directory or within it, by process id."""
+    """Return the command lines of processes whose HOME is this directory or within it, by process id."""
     found = {}
     mark = f"HOME={home}".encode()
     for path in Path("/proc").glob("[0-9]*"):

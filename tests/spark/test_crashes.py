@@ -77,7 +77,7 @@ def _written(spark: SparkSession, directory: Path) -> list[str]:
 
 
 def _drivers_until_done(cluster: Brokers, directory: Path) -> int:
-    """Runs drivers that are killed at one of their pulls, then one to its end; returns the number of kills."""
+    """Run drivers that are killed at one of their pulls, then one to its end; return the number of kills."""
     killed = 0
     for pulls in [*PULLS, None]:
         command = [sys.executable, "-m", "tests.spark.archiving", cluster.namesrv_addr, "orders", str(directory)]
@@ -103,7 +103,7 @@ def test_killed_drivers_neither_lose_nor_duplicate_rows(spark: SparkSession, tmp
 
 
 def _workers() -> list[int]:
-    """Returns the worker processes of this test's Spark: those that its daemon has forked."""
+    """Return the worker processes of this test's Spark: those that its daemon has forked."""
     parents, daemons = {}, set()
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -143,7 +143,7 @@ def test_killed_workers_neither_lose_nor_duplicate_rows(spark: SparkSession, tmp
 
 
 def _restarts_while_archiving(spark: SparkSession, cluster: Brokers, directory: Path) -> int:
-    """Restarts the broker at the second pull after each start; returns the number of restarts."""
+    """Restart the broker at the second pull after each start; return the number of restarts."""
     restarts: list[threading.Thread] = []
 
     def restart() -> None:

@@ -71,5 +71,5 @@ def test_a_topic_is_written_read_and_copied_as_a_stream_by_two_workers(
 
 
 def _stored(admin: AdminClient, topic: str) -> int:
-    """Returns how many messages the queues of a topic hold."""
+    """Return how many messages the queues of a topic hold."""
     return sum(queue.max_offset - queue.min_offset for queue in admin.topics.status(topic).values())

@@ -85,7 +85,7 @@ class SimulatedDisk:
     # Controls for tests
 
     def fail(self, kinds: str, error: int, *, at: int = 0, count: int = 10**9, inside: str = "") -> None:
-        """Makes `count` operations of these kinds (separated by blanks) fail, after the first `at`."""
+        """Make `count` operations of these kinds (separated by blanks) fail, after the first `at`."""
         seen = 0
 
         def failure(kind: str, path: Path, _: int) -> int | None:
@@ -98,18 +98,18 @@ class SimulatedDisk:
         self._failures.append(failure)
 
     def fail_operation(self, number: int, error: int) -> None:
-        """Makes the operation with this number fail, whatever it is."""
+        """Make the operation with this number fail, whatever it is."""
         self._failures.append(lambda _kind, _path, operation: error if operation == number else None)
 
     def heal(self) -> None:
         self._failures.clear()
 
     def after_kill(self) -> "SimulatedDisk":
-        """Returns the disk after the process was killed: with all its writes."""
+        """Return the disk after the process was killed: with all its writes."""
         return self._new_disk(_copy(self.root, lambda inode: inode.content, lambda directory: directory.names))
 
     def after_power_cut(self, seed: int = 0, count: int = 4) -> Iterator["SimulatedDisk"]:
-        """Yields possible disks after a power cut: without unsynced writes, then with random parts of them."""
+        """Yield possible disks after a power cut: without unsynced writes, then with random parts of them."""
         yield self._new_disk(_copy(self.root, lambda inode: inode.durable, lambda directory: directory.durable))
         for number in range(count):
             chance = random.Random(seed * 1000 + number)
@@ -128,11 +128,11 @@ class SimulatedDisk:
         return bytes(inode.content)
 
     def save(self, path: Path) -> None:
-        """Copies all files into a real directory."""
+        """Copy all files into a real directory."""
         _save(self.root, path)
 
     def overwrite(self, path: Path, offset: int, data: bytes) -> None:
-        """Changes bytes durably, without counting an operation."""
+        """Change bytes durably, without counting an operation."""
         inode = self._find(path)
         assert isinstance(inode, Inode)
         inode.content[offset : offset + len(data)] = data
@@ -255,7 +255,7 @@ class SimulatedDisk:
         return node
 
     def _count_read(self, kind: str, path: Path) -> None:
-        """Counts an operation that changes nothing, so that stopping there makes no difference."""
+        """Count an operation that changes nothing, so that stopping there makes no difference."""
         self._check_running()
         self.counts[kind] += 1
         self._fail_if_requested(kind, path, -1)
@@ -422,7 +422,7 @@ def _copy(
     content: Callable[[Inode], bytearray],
     names: Callable[[Directory], dict[str, Node]],
 ) -> Directory:
-    """Returns a copy in which everything is durable."""
+    """Return a copy in which everything is durable."""
     copied: dict[str, Node] = {}
     for name, node in sorted(names(directory).items()):
         if isinstance(node, Directory):
@@ -434,7 +434,7 @@ def _copy(
 
 
 def _torn(inode: Inode, chance: random.Random, share: float) -> bytearray:
-    """Returns content in which only some writes arrived, and some of those only in part.
+    """Return content in which only some writes arrived, and some of those only in part.
 
     Sizes are journaled by the file system and change in order: after a lost size change, later ones are lost, too.
     """
@@ -455,7 +455,7 @@ def _torn(inode: Inode, chance: random.Random, share: float) -> bytearray:
 
 
 def _pieces(change: Change, chance: random.Random) -> Iterator[Change]:
-    """Yields parts of a write: its first bytes, or some of its sectors."""
+    """Yield parts of a write: its first bytes, or some of its sectors."""
     if chance.random() < 0.5:
         yield Change(change.offset, change.data[: chance.randint(0, len(change.data))])
         return

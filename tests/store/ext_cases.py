@@ -19,5 +19,5 @@ GOLDEN_UNITS = (
 
 
 def java_lines(units: tuple[ExtUnit, ...] = GOLDEN_UNITS) -> list[str]:
-    """Returns the input lines with which QueueExt.java writes the same units."""
+    """Return the input lines with which QueueExt.java writes the same units."""
     return [f"{unit.tags_code} {unit.store_timestamp} {unit.bit_map.hex()}".strip() for unit in units]

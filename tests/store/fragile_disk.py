@@ -32,7 +32,7 @@ class FragileDisk(SimulatedDisk):
         return _files(self.root, Path("/"))
 
     def left_by_power_cut(self, seed: int = 0) -> list[dict[Path, bytes]]:
-        """Returns possible states of the files after a power cut."""
+        """Return possible states of the files after a power cut."""
         return [_files(disk.root, Path("/")) for disk in self.after_power_cut(seed)]
 
     def _change(self, kind: str, path: Path, halfway: Callable[[], None] = lambda: None) -> None:

@@ -39,7 +39,7 @@ GOLDEN_PUTS = (
 
 
 def random_puts(count: int, seed: int, *, start_offset: int = 0, begin_timestamp: int = BEGIN) -> list[Put]:
-    """Returns records with up to three keys; some keys are frequent."""
+    """Return records with up to three keys; some keys are frequent."""
     chance = random.Random(seed)
     puts = []
     physical_offset, store_timestamp = start_offset, begin_timestamp
@@ -61,7 +61,7 @@ def put_all(index: KeyIndex, puts: list[Put] | tuple[Put, ...]) -> None:
 
 
 def files_of(directory: Path, shape: IndexShape, puts: list[Put] | tuple[Put, ...]) -> list[bytes]:
-    """Returns the index files for these records, in order."""
+    """Return the index files for these records, in order."""
     index = new_index(RealDisk(), directory, shape, pending_max=100)
     index.load()
     put_all(index, puts)
@@ -71,7 +71,7 @@ def files_of(directory: Path, shape: IndexShape, puts: list[Put] | tuple[Put, ..
 
 
 def java_commands(puts: list[Put] | tuple[Put, ...]) -> list[str]:
-    """Returns the input lines with which Index.java indexes the same keys."""
+    """Return the input lines with which Index.java indexes the same keys."""
     return [
         f"put {put.physical_offset} {put.store_timestamp} {TOPIC}#{key.decode()}" for put in puts for key in put.keys
     ]

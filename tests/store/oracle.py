@@ -14,7 +14,7 @@ _POINTS_TO = re.compile(r"points to (\d+), but ")
 
 
 def verified(disk: Disk, settings: StoreConfig, damages: Iterable[Damage] = ()) -> Report:
-    """Checks a store and returns the report; AssertionError for complaints that known damage does not explain."""
+    """Check a store and return the report; AssertionError for complaints that known damage does not explain."""
     known = list(damages)
     report = check(settings, disk=disk)
     unexplained = [complaint for complaint in report.complaints if not _is_explained(complaint, known)]

@@ -52,7 +52,7 @@ def batch(bodies: list[bytes], topic: str = "orders", queue_id: int = 0, **prope
 
 
 def draft_of_size(size: int, topic: str = "t", queue_id: int = 0) -> Append:
-    """Returns an append of exactly `size` bytes."""
+    """Return an append of exactly `size` bytes."""
     append = draft(b"x" * (size - OVERHEAD - len(topic)), topic, queue_id)
     assert len(append.records) == size
     return append
@@ -88,7 +88,7 @@ def opened(
 
 
 def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs calls for threads inline, so that coroutines of the store never wait and need no event loop."""
+    """Run calls for threads inline, so that coroutines of the store never wait and need no event loop."""
 
     async def call_inline(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
@@ -110,7 +110,7 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(coroutine: Coroutine[Any, Any, R]) -> R:
-    """Returns the result of a coroutine that never waits."""
+    """Return the result of a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -131,14 +131,14 @@ def segments(disk: Disk, size: int = SEGMENT_SIZE, files_max: int = 100, directo
 
 
 def put(store: Store, *appends: Append) -> list[Appended]:
-    """Appends, and checks that everything was appended."""
+    """Append, and check that everything was appended."""
     positions = store.append(appends)
     assert len(positions) == len(appends)
     return positions
 
 
 async def fetched(store: Store, topic: str, queue_id: int, queue_offset: int, count_max: int = 32) -> GetResult:
-    """Reads like a pull in the broker: blocks that are not in memory are read from disk first."""
+    """Read like a pull in the broker: blocks that are not in memory are read from disk first."""
 
     def get(fetched: Fetched | None) -> GetResult:
         return store.reader.get(topic, queue_id, queue_offset, fetched=fetched, count_max=count_max)
@@ -150,7 +150,7 @@ async def fetched(store: Store, topic: str, queue_id: int, queue_offset: int, co
 
 
 def all_records(store: Store, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
-    """Reads a queue like a consumer, from its first offset to its last, and checks that it has no gap."""
+    """Read a queue like a consumer, from its first offset to its last, and check that it has no gap."""
     return [data for _, data in numbered_records(store, topic, queue_id)]
 
 

@@ -110,7 +110,7 @@ class Script:
         await self.store.flush_behind.flush()
 
     async def _delete(self) -> None:
-        """Deletes all files of the log but the last, and the queue and index files for them."""
+        """Delete all files of the log but the last, and the queue and index files for them."""
         oldest = self.store.log.oldest(100)
         assert len(oldest) > 2
         self.history.delete_before(oldest[-1][0])
@@ -122,7 +122,7 @@ class Script:
         self._note_durable()
 
     async def _prepare(self) -> None:
-        """Allocates the next file, as the background task does; it must be due, or the test checks nothing."""
+        """Allocate the next file, as the background task does; it must be due, or the test checks nothing."""
         assert self.store.allocator.is_due
         assert await self.store.allocator.prepare() is None
 
@@ -181,7 +181,7 @@ def run_until(stop_after: int | None, flush: FlushDiskType) -> Script:
 
 
 def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, keeps_acknowledged: bool = True) -> None:
-    """Opens the remaining files twice and checks every message."""
+    """Open the remaining files twice and check every message."""
     clock = StillClock(1_700_001_000_000)
     store = new_store(disk, config(flush), clock)
     recovered = store.recover()

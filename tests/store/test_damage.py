@@ -37,7 +37,7 @@ def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def image(*, is_clean: bool, is_flushed: bool = False) -> tuple[SimulatedDisk, dict[MessageKey, bytes]]:
-    """Returns a disk with several files of each kind, and the written messages in log order."""
+    """Return a disk with several files of each kind, and the written messages in log order."""
     disk = SimulatedDisk()
     store = opened(disk)
     for number in range(12):
@@ -53,7 +53,7 @@ def image(*, is_clean: bool, is_flushed: bool = False) -> tuple[SimulatedDisk, d
 
 
 def served(store: Store) -> dict[MessageKey, bytes]:
-    """Returns what consumers get, without checking it."""
+    """Return what consumers get, without checking it."""
     found: dict[MessageKey, bytes] = {}
     for (topic, queue_id), queue in store.queues.items():
         for offset in range(queue.min_offset, queue.max_offset):

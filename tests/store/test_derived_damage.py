@@ -71,7 +71,7 @@ def test_all_messages_are_served_after_damage_to_derived_files(caplog: pytest.Lo
 
 
 def image(*, is_clean: bool) -> Image:
-    """Returns a store with plain and timer messages in several queues, some of them sent after the last flush."""
+    """Return a store with plain and timer messages in several queues, some of them sent after the last flush."""
     bench = Bench().open()
     assert isinstance(bench.disk, SimulatedDisk)
     topics = table(bench.disk)
@@ -100,7 +100,7 @@ def table(disk: SimulatedDisk) -> TopicTable:
 
 
 def served(store: Store, count: int) -> Written:
-    """Returns what consumers get that read each queue from its first to its last offset."""
+    """Return what consumers get that read each queue from its first to its last offset."""
     found: Written = {("timed", 0): []}
     for (topic, queue_id), queue in list(store.queues.items()):
         if topic not in TOPICS and topic != "timed":
@@ -121,7 +121,7 @@ def bodies(store: Store) -> Iterator[bytes]:
 
 
 def assert_found(store: Store, case: str, *, is_complete: bool) -> None:
-    """Checks that keys find no wrong message, and all messages unless index entries were damaged."""
+    """Check that keys find no wrong message, and all messages unless index entries were damaged."""
     for number in range(MESSAGES):
         found = store.reader.find(list(TOPICS)[number % 3], b"k%d" % number)
         assert [one.keys for one in found] == [b"k%d" % number] or (not found and not is_complete), case
@@ -150,7 +150,7 @@ Damage = Callable[[SimulatedDisk, random.Random, Path], str]
 
 
 def damage(disk: SimulatedDisk, chance: random.Random) -> str:
-    """Damages a derived file and returns a description."""
+    """Damage a derived file and return a description."""
     paths = [path for path, _ in files(disk.root, Path("/")) if is_derived(path)]
     kinds = sorted({path.relative_to(ROOT).parts[0] for path in paths})
     kind = chance.choice([*kinds, "consumequeue", "consumequeue"])
@@ -218,7 +218,7 @@ def swapped(disk: SimulatedDisk, chance: random.Random, path: Path) -> str:
 
 
 def entries_copied(disk: SimulatedDisk, chance: random.Random, path: Path) -> str:
-    """Replaces some entries of a queue by those of another."""
+    """Replace some entries of a queue by those of another."""
     queues = [path for path, _ in files(disk.root, Path("/")) if path.is_relative_to(ROOT / "consumequeue")]
     target, source = chance.sample(queues, 2)
     entries = len(disk.content(target)) // ENTRY_SIZE

@@ -265,7 +265,7 @@ def test_a_record_whose_topic_cannot_be_a_directory_is_skipped() -> None:
 
 @pytest.mark.parametrize("at_once", [1, 2, 1000])
 def test_appends_are_dispatched_as_if_they_were_read_from_the_log(at_once: int) -> None:
-    """Appends with and without key columns, a batch, a delayed message, and ends of files in between."""
+    """Append with and without key columns, a batch, a delayed message, and end of files in between."""
     levels = {1: 1000, 2: 5000}
     encoder = MessageEncoder({DELAY_MARK: diversion(levels)})
 

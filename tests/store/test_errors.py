@@ -258,7 +258,7 @@ async def test_a_failing_dispatch_does_not_change_what_senders_are_notified_of(
 
 
 def without_room_for_the_index() -> tuple[SimulatedDisk, Store]:
-    """Returns the store of a killed process, opened on a disk without room for the next index file."""
+    """Return the store of a killed process, opened on a disk without room for the next index file."""
     before = SimulatedDisk()
     store = opened(before)
     put(store, *[draft(b"%d" % number, KEYS=f"k{number} all") for number in range(10)])

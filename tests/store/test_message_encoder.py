@@ -263,7 +263,7 @@ def test_a_batch_has_the_records_of_java_5_5() -> None:
 
 
 def as_sent(stored: Message) -> Message:
-    """Returns the message as it was before the broker diverted it."""
+    """Return the message as it was before the broker diverted it."""
     properties = stored.properties
     for name in ("REAL_TOPIC", "REAL_QID"):
         properties = remove(properties, mark(name))

@@ -107,7 +107,7 @@ class StoreModel(RuleBasedStateMachine):
         self._verify()
 
     def _add_refused_but_stored(self) -> None:
-        """Adds refused messages that were stored after all, since the machine stopped before they were erased."""
+        """Add refused messages that were stored after all, since the machine stopped before they were erased."""
         added: set[int] = set()
         for queue, together in self.refused:
             for data in together:

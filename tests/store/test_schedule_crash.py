@@ -97,7 +97,7 @@ class Workload:
         self.expected.saved |= delivered
 
     def delivered(self) -> Counter[bytes]:
-        """Returns how often each message was delivered; checks that none was early."""
+        """Return how often each message was delivered; check that none was early."""
         found: Counter[bytes] = Counter()
         for topic in TOPICS:
             for _, record in numbered_records(self.store, topic, 0):
@@ -134,7 +134,7 @@ def every_stop(flush: FlushDiskType, seed: int, *, with_keys: bool) -> Iterator[
 def check(
     left: SimulatedDisk, workload: Workload, flush: FlushDiskType, *, with_keys: bool, keeps_acknowledged: bool = True
 ) -> None:
-    """Restarts from the remaining files until everything is delivered, with another stop on the way."""
+    """Restart from the remaining files until everything is delivered, with another stop on the way."""
     clock = StillClock(1_700_000_100_000)
     first = Workload(left, clock, flush, workload.expected)
     first.open()

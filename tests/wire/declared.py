@@ -53,7 +53,7 @@ def is_compressed(command: Command) -> bool:
 
 
 def decoded_request(command: Command) -> Body | None:
-    """Returns the decoded request body, or None if its code has no body."""
+    """Return the decoded request body, or None if its code has no body."""
     if is_compressed(command):
         return decompress(command.body, command.version)
     kind = request_body(command.code, command.version)
@@ -61,7 +61,7 @@ def decoded_request(command: Command) -> Body | None:
 
 
 def encoded_request(command: Command, body: Body) -> bytes:
-    """Returns the body as a sender of that command writes it."""
+    """Return the body as a sender of that command writes it."""
     if is_compressed(command):
         assert isinstance(body, RegisterBrokerBody)
         return compress(body, command.version)

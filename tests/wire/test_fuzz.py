@@ -72,7 +72,7 @@ class Seed:
 
 
 def seeds() -> list[Seed]:
-    """Returns the shortest frame of each kind; those with a body occur more often, since they have more to damage."""
+    """Return the shortest frame of each kind; those with a body occur more often, since they have more to damage."""
     found: dict[Any, Seed] = {}
     for version in VERSIONS:
         for recording in load(version):
@@ -153,7 +153,7 @@ def insert_token(data: bytearray, chance: Random) -> None:
 
 
 def replace_value(data: bytearray, chance: Random) -> None:
-    """Replaces the start of a JSON value."""
+    """Replace the start of a JSON value."""
     start = data.find(b":", int(chance.random() * (len(data) + 1))) + 1
     stop = min((at for at in (data.find(b",", start), data.find(b"}", start)) if at >= 0), default=len(data))
     data[start:stop] = chance.choice(TOKENS)
@@ -191,7 +191,7 @@ def damaged(data: bytes, chance: Random) -> bytes:
 
 
 def make(number: int, chance: Random) -> tuple[Seed, bytes]:
-    """Returns case `number`: a byte stream and the seed it was made from."""
+    """Return case `number`: a byte stream and the seed it was made from."""
     chance.seed(number)
     seed = chance.choice(SEEDS)
     header, body = seed.header, seed.body
@@ -216,7 +216,7 @@ def make(number: int, chance: Random) -> tuple[Seed, bytes]:
 
 
 def exercise(seed: Seed, stream: bytes, chance: Random) -> int:
-    """Processes the stream like a server and like a client; returns the number of accepted parts."""
+    """Process the stream like a server and like a client; return the number of accepted parts."""
     reader = FrameReader()
     at = int(chance.random() * (len(stream) + 1))
     frames = reader.feed(stream[:at])

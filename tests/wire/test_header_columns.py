@@ -50,14 +50,14 @@ def read(serialization: int, header: bytes) -> tuple[Command, Any]:
 
 
 def learnt(serialization: int, header: bytes) -> HeaderColumns | None:
-    """Learns a template from a decoded header, as a broker does."""
+    """Learn a template from a decoded header, as a broker does."""
     command, request = read(serialization, header)
     found = PlainProperties(()).read((request.properties or "").encode("utf-8", "surrogateescape"))
     return None if found is None else alike(serialization, header, command.opaque, request, found[0])
 
 
 def same(one: Columns | None, headers: list[bytes], known: HeaderColumns, serialization: int) -> None:
-    """Asserts that the columns equal the headers decoded one by one."""
+    """Assert that the columns equal the headers decoded one by one."""
     assert one is not None
     for header, opaque, queue_id, born, key in zip(headers, *one, strict=True):
         command, request = read(serialization, header)

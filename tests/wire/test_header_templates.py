@@ -55,7 +55,7 @@ def encoded(request: type[Request[Any]], fields: dict[str, str], opaque: int = 7
 
 
 def learn(known: HeaderTemplates, request: type[Request[Any]], header: bytes) -> None:
-    """Decodes a header and learns its template, as a server does."""
+    """Decode a header and learns its template, as a server does."""
     _, language, version, _, _, _, fields = binary.decode(header)
     known.learn(header, request.decode(fields), language, version)
 

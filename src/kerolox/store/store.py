@@ -546,7 +546,9 @@ def _assign_queue_offsets(
         return offset
     offsets: list[int] = []
     for queue in append.queues:
-        offset = next_offsets[queue] if queue in next_offsets else known.get(queue, 0)
+        offset = next_offsets.get(queue, -1)
+        if offset < 0:
+            offset = known.get(queue, 0)
         offsets.append(offset)
         next_offsets[queue] = offset + 1
     append.queue_offsets = offsets

@@ -14,7 +14,7 @@ from tests.broker.brokers import BrokerFixture, running, sending
 
 
 async def exchange(broker: BrokerFixture, *frames: bytes, answers: int) -> dict[int, Command]:
-    """Sends frames with one write, and returns the answers by what they answer."""
+    """Send frames with one write, and return the answers by what they answer."""
     host, port = parse_address(broker.broker.address)
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(b"".join(frames))

@@ -29,7 +29,7 @@ class Sender:
         self._cut = FrameReader()
 
     async def exchange(self, frames: list[bytes], answers: int | None = None) -> dict[int, Command]:
-        """Sends frames, and returns the answers by what they answer."""
+        """Send frames, and return the answers by what they answer."""
         self.writer.write(b"".join(frames))
         found: dict[int, Command] = {}
         async with asyncio.timeout(10):

@@ -107,7 +107,7 @@ def frames_of(exchange: Exchange, first: int) -> list[bytes]:
 async def carried_out(
     plan: list[Exchange], directory: Path, *, is_sifted: bool
 ) -> tuple[bytes, list[dict[int, bytes]]]:
-    """Returns the log, and the answers of each exchange by what they answer."""
+    """Return the log, and the answers of each exchange by what they answer."""
     async with running(directory, ManualClock(), proxyProtocolTrustedAddresses="127.0.0.1") as broker:
         broker.broker.parts.message_put.store_host = hosts.parse("10.0.0.1:10911")
         if not is_sifted:

@@ -112,7 +112,7 @@ def test_an_exception_of_the_coroutine_does_not_call_on_interrupt() -> None:
         raise ValueError("no")
 
     async def nothing() -> None:
-        """Runs after a callback that was scheduled before."""
+        """Run after a callback that was scheduled before."""
 
     with pytest.raises(ValueError, match="no"):
         LoopThread.current().wait(fail(), on_interrupt=lambda: notified.append("interrupt"))

@@ -78,7 +78,7 @@ async def test_hundreds_of_tasks_send_concurrently(two_brokers: Cluster) -> None
 
 
 async def test_sends_beyond_the_in_flight_limit_wait(scripted: ScriptedCluster) -> None:
-    """Thousands of concurrent sends do not time out while they wait for each other."""
+    """Thousand of concurrent sends do not time out while they wait for each other."""
     async with (
         scripted.broker("a") as a,
         producing(scripted, sends_in_flight_max=10, send_timeout_seconds=60) as producer,

@@ -85,7 +85,7 @@ def test_an_invalid_file_is_reported_and_hides_no_other(tmp_path: Path) -> None:
 
 
 def test_the_progress_file_of_a_pipeline_is_read(tmp_path: Path) -> None:
-    """Pipelines and dashboard share only the file format; each side declares its own types."""
+    """Pipeline and dashboard share only the file format; each side declares its own types."""
     flow = FlowProgress("orders to parquet", 12, 34567, 890.5, None, 340, NOW)
     progress = PipelineProgress("orders", "orders.toml", "running", 4711, "local[2]", NOW - 1, NOW, None, [flow])
     ProgressFile(tmp_path / "orders.json").write(progress, is_urgent=True)

@@ -7,6 +7,7 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.message.message import Message
 from kerolox.message.records.record import (
     PROPERTIES_SIZE_MAX,
+    Row,
     check_properties,
     decode,
     encode,
@@ -41,3 +42,12 @@ def test_runs_of_records_have_hosts_of_either_family(store_host: bytes, born_hos
 
     assert list(starts) == [0]
     assert (message.store_host, message.born_host, message.body) == (store_host, born_host, b"body")
+
+
+def test_a_run_of_records_has_at_most_the_given_size() -> None:
+    host = hosts.pack("192.0.2.1", 10911)
+    row: Row = (("orders", 1), 2, 0, 3, host, 0, b"body", b"k\x01v\x02")
+    size = len(encode_runs(host, [row], 4096)[0][0])
+
+    assert [starts for _, starts in encode_runs(host, [row] * 3, 2 * size)] == [(0, size), (0,)]
+    assert [starts for _, starts in encode_runs(host, [row] * 3, 2 * size - 1)] == [(0,)] * 3

@@ -58,7 +58,7 @@ async def test_hostile_connections_do_not_starve_a_good_client(
 
 
 async def open_hostile_connections(server: Server) -> list[socket.socket]:
-    """Opens hostile connections, a hundred at a time; each sends its data in two pieces."""
+    """Open hostile connections, a hundred at a time; each sends its data in two pieces."""
     raise_file_limit()
     attackers: list[socket.socket] = []
     attacks = list(HOSTILE.values())

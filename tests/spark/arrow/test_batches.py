@@ -247,7 +247,7 @@ def test_a_batch_is_not_larger_than_allowed(rows_max: int, bytes_max: int, sizes
 
 
 def test_a_batch_is_not_larger_than_allowed_after_decompression() -> None:
-    """Bodies of zeros shrink to a hundredth or less when compressed."""
+    """Body of zeros shrink to a hundredth or less when compressed."""
     kilobyte = 1024
     plain, body = b"x" * kilobyte, bytes(100 * kilobyte)
     flags = sysflag.with_compression(0, CompressionType.ZLIB)

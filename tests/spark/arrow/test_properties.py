@@ -77,7 +77,7 @@ def test_a_name_does_not_match_across_two_rows() -> None:
 
 
 def columns_and_maps(rows: list[bytes], gap: bytes = b"") -> tuple[dict[str, pa.StringArray], pa.MapArray]:
-    """Returns columns and maps of rows in a buffer with a gap before each row and after the last one."""
+    """Return columns and maps of rows in a buffer with a gap before each row and after the last one."""
     data = pa.py_buffer(b"".join(gap + row for row in rows) + gap)
     ends = np.cumsum([len(gap) + len(row) for row in rows], dtype=np.int64)
     starts = ends - np.array([len(row) for row in rows])

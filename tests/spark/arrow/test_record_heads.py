@@ -80,7 +80,7 @@ def test_the_fast_path_for_one_topic_returns_the_same_heads(
 
 
 def heads_or_error(data: bytes, starts: np.ndarray, ends: np.ndarray) -> RecordHeads | str:
-    """Returns the heads, or the error of the first invalid record with its index."""
+    """Return the heads, or the error of the first invalid record with its index."""
     try:
         return read_heads(data, starts, ends, 0)
     except NotARecord as error:

@@ -24,7 +24,7 @@ READY_MADE = ("aggregate", "archive", "audit", "dead-letters", "replay", "trace"
 
 @pytest.fixture
 def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CliRunner:
-    """Runs commands with the existing session, which is not stopped."""
+    """Run commands with the existing session, which is not stopped."""
 
     @contextmanager
     def shared(*args: Any) -> Iterator[SparkSession]:

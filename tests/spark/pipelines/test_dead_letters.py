@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def make_dead_letters(cluster: Brokers, topic: str, group: str, count: int) -> None:
-    """Consumes all messages of a topic so that they become dead letters of the group."""
+    """Consume all messages of a topic so that they become dead letters of the group."""
     rejected = threading.Semaphore(0)
 
     def handle(messages: list[Received]) -> Consumed:

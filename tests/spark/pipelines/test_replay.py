@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def write_archive(
     spark: SparkSession, path: Path, hours: int = 3, each: int = 20, *, batch: int = 0, where: str = "true"
 ) -> None:
-    """Writes an archive of some hours, or a batch of it, like `archive`."""
+    """Write an archive of some hours, or a batch of it, like `archive`."""
     rows = (
         spark.range(hours * each)
         .selectExpr(

@@ -39,7 +39,7 @@ class Clock:
 
 
 def _available_now_reader(cluster: Brokers, topic: str, clock: Clock, **options: Any) -> LimitedStreamReader:
-    """Returns the reader of a query with trigger availableNow."""
+    """Return the reader of a query with trigger availableNow."""
     reader = _stream_reader(cluster, topic, clock, **options)
     reader.prepareForTriggerAvailableNow()
     return reader
@@ -304,7 +304,7 @@ B0 = MessageQueue("broker-b", 0, "orders")
 
 
 def _after_scale_in(cluster: Brokers) -> tuple[dict[str, Any], list[bytes]]:
-    """Returns the checkpoint of a query that has read everything, and the messages; broker-b is removed."""
+    """Return the checkpoint of a query that has read everything, and the messages; broker-b is removed."""
     cluster.create("orders", 1)
     sent = cluster.send("orders", *numbered(3, b"a")) + cluster.send("orders", *numbered(5, b"b"), broker="broker-b")
     reader = _stream_reader(cluster, "orders", Clock())

@@ -47,7 +47,7 @@ def _chunks(options: ReadOptions, *parts: QueueRange) -> list[Chunk]:
 
 
 def _offsets(chunks: list[Chunk]) -> list[int]:
-    """Returns the offsets of the records within the bounds of their chunk."""
+    """Return the offsets of the records within the bounds of their chunk."""
     found = []
     for records, start, end in chunks:
         found += [record.queue_offset for record in decode_all(records) if start <= record.queue_offset < end]

@@ -59,7 +59,7 @@ def _times(cluster: Brokers) -> list[int]:
 
 
 def _since(cluster: Brokers, number: int) -> list[int]:
-    """Returns the red messages stored at the time of this one or later."""
+    """Return the red messages stored at the time of this one or later."""
     times = _times(cluster)
     return [each for each in RED if times[each] >= times[number]]
 

@@ -52,7 +52,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 @pytest.fixture
 def hole(cluster: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the broker skip a record, as it does if the record is damaged or its file was deleted."""
+    """Make the broker skip a record, as it does if the record is damaged or its file was deleted."""
     records = cluster.brokers["broker-a"].store.reader.records
     skipped = cluster.brokers["broker-a"].store.reader.physical_offset("orders", 0, 70)
     gather = records.gather
@@ -67,7 +67,7 @@ def hole(cluster: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _read(cluster: Brokers, *ranges: tuple[int, int, int], **options: str) -> list[int]:
-    """Returns the offsets read from ranges `(queue, start, end)`."""
+    """Return the offsets read from ranges `(queue, start, end)`."""
     parts = [QueueRange("orders", "broker-a", queue_id, start, end) for queue_id, start, end in ranges]
     task = read_task(_options(cluster.namesrv_addr, **options), topic_schema())
     partition = RangesPartition(parts, {"broker-a": cluster.brokers["broker-a"].address})

@@ -33,7 +33,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> SimulatedDisk:
 def read(
     disk: SimulatedDisk, *, size: int = 10**6, chunk_size: int = 4096, **options: bool
 ) -> tuple[list[int], list[Damage]]:
-    """Returns the numbers of the messages that were read, and the damaged ranges."""
+    """Return the numbers of the messages that were read, and the damaged ranges."""
     files = StoreFiles(ROOT, disk)
     batches: list[pa.RecordBatch] = []
     damages: list[Damage] = []
@@ -74,7 +74,7 @@ def test_bytes_are_not_read_again_for_the_next_block(disk: SimulatedDisk, monkey
 
 
 def test_a_changed_byte_affects_no_other_record(disk: SimulatedDisk) -> None:
-    """Changes every byte of head and body of one record; other fields have no checksum."""
+    """Change every byte of head and body of one record; other fields have no checksum."""
     (first, second, *_) = [message.physical_offset for message in dump(config(), disk=disk)]
     path = LOG / f"{0:020d}"
     whole = disk.read(path) or b""

@@ -216,7 +216,7 @@ def write(
 
 
 def stored(cluster: Brokers, topic: str, queues: int = 4) -> list[Record]:
-    """Returns the stored records of a topic, queue by queue."""
+    """Return the stored records of a topic, queue by queue."""
     found: list[Record] = []
     for broker in cluster.brokers.values():
         for queue_id in range(queues):

@@ -39,7 +39,7 @@ def configuration(root: Path) -> StoreConfig:
 
 
 async def make_store(root: Path) -> None:
-    """Creates a cleanly stopped store with a hundred messages in two queues and several files."""
+    """Create a cleanly stopped store with a hundred messages in two queues and several files."""
     store = Store(configuration(root))
     async with Supervisor(store):
         for number in range(COUNT):
@@ -261,7 +261,7 @@ def test_records_missing_from_the_index_are_reported(root: Path) -> None:
 
 
 def _index_of_one(root: Path) -> bytes:
-    """Returns an index file with only the key of the first record."""
+    """Return an index file with only the key of the first record."""
     hashed = key_hash("orders", b"u0")
     data = bytearray(SHAPE.file_size)
     HEADER.pack_into(data, 0, 1, 1, 0, 0, 1, 2)

@@ -35,7 +35,7 @@ def checked(bench: Bench, disk: SimulatedDisk | None = None) -> Report:
 
 
 def slot_position(disk: SimulatedDisk, seconds: int) -> int:
-    """Returns the position in the wheel of the slot of messages sent with this delay."""
+    """Return the position in the wheel of the slot of messages sent with this delay."""
     for at in range(0, SLOTS * SLOT.size, SLOT.size):
         if SLOT.unpack_from(disk.content(WHEEL), at)[0] in (NOW // 1000 + seconds, NOW // 1000 + seconds - 1):
             return at

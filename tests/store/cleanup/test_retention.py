@@ -61,13 +61,13 @@ class Fixture:
         return [int(name) // SEGMENT_SIZE for name in self.disk.names(LOG)]
 
     def fill(self, files: int) -> None:
-        """Writes records that fill a file each, and a small one in the next file."""
+        """Write records that fill a file each, and a small one in the next file."""
         for _ in range(files):
             put(self.store, draft_of_size(SEGMENT_SIZE - 8))
         put(self.store, draft_of_size(100))
 
     def use(self, ratio: float) -> None:
-        """Sets the capacity so that the disk has this usage."""
+        """Set the capacity so that the disk has this usage."""
         run(self.store.flush_behind.flush())
         self.disk.capacity = 1
         self.disk.capacity = round(self.disk.used_ratio(ROOT) / ratio)

@@ -39,7 +39,7 @@ def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def filled(disk: SimulatedDisk, flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH, /, **settings: object) -> Store:
-    """Returns a store with two topics; the queues of one have several files."""
+    """Return a store with two topics; the queues of one have several files."""
     store = opened(disk, config(flush, **settings), StillClock())
     for number in range(COUNT):
         put(store, draft(b"old %d" % number, "gone", number % 2), draft(b"kept", "kept"))

@@ -54,7 +54,7 @@ class RunningStore:
         trusted.save(trusted.content())
 
     def pass_hours(self, hours: int) -> int:
-        """Lets time pass as in a running broker; returns the number of deleted files."""
+        """Let time pass as in a running broker; return the number of deleted files."""
         count = 0
         for _ in range(hours):
             self.clock.move(HOUR)

@@ -67,7 +67,7 @@ class RunningDelivery:
         await self.store.put(ENCODER.encode(Message(topic, body, text.encode())))
 
     def delivered(self, topic: str = "orders") -> list[tuple[bytes, int]]:
-        """Returns bodies with their delivery times in milliseconds since the start."""
+        """Return bodies with their delivery times in milliseconds since the start."""
         records = all_records(self.store, topic)
         return [(decode(record).body, peek(record).store_timestamp - 1_700_000_000_000) for record in records]
 

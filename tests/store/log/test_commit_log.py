@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kerolox.message.records.record import BLANK_MAGIC, decode
+from kerolox.message.records.record import BLANK_MAGIC, BLANK_SIZE_MIN, decode
 from kerolox.store.log.commit_log import Append, Appended, CommitLog
 from kerolox.store.log.scan import Scan
 from tests.store.disks import SimulatedDisk
@@ -246,3 +246,57 @@ def test_the_copy_of_the_last_write_is_dropped_with_its_file() -> None:
     assert log.delete_before(10**9) == 1
 
     assert log.read(0, 4) == b""
+
+
+def test_appends_have_room_up_to_the_blank_at_the_end_of_the_last_file() -> None:
+    log = new_log(SimulatedDisk())
+    append(log, draft_of_size(1000))
+    room = SEGMENT_SIZE - BLANK_SIZE_MIN - 1000
+
+    assert log.has_room(room)
+    assert not log.has_room(room + 1)
+
+
+def log_that_ends_with_a_file(disk: SimulatedDisk) -> CommitLog:
+    """Return a log whose first file is filled with a blank; the next record could not be written."""
+    log = new_log(disk)
+    append(log, draft_of_size(3000))
+    disk.fail("write", errno.ENOSPC, at=1)
+    with pytest.raises(OSError, match="No space"):
+        append(log, draft_of_size(3000))
+    disk.heal()
+    assert log.end_offset == SEGMENT_SIZE
+    return log
+
+
+def test_a_blank_after_the_last_write_is_read_from_the_file() -> None:
+    log = log_that_ends_with_a_file(SimulatedDisk())
+
+    assert log.read(3000, 8) == struct.pack(">II", SEGMENT_SIZE - 3000, BLANK_MAGIC)
+
+
+def test_a_file_at_whose_end_the_log_ends_may_be_deleted() -> None:
+    log = log_that_ends_with_a_file(SimulatedDisk())
+
+    assert log.oldest(10) == [(SEGMENT_SIZE, LOG / f"{0:020d}")]
+
+
+def test_the_last_write_is_read_from_memory_after_older_files_are_deleted() -> None:
+    disk = SimulatedDisk()
+    log = new_log(disk)
+    append(log, draft_of_size(3000))
+    append(log, draft_of_size(3000))
+    assert log.delete_before(SEGMENT_SIZE) == 1
+    before = disk.counts["read"]
+
+    assert log.read(SEGMENT_SIZE, 4) == struct.pack(">i", 3000)
+
+    assert disk.counts["read"] == before
+
+
+def test_without_a_failed_write_there_is_nothing_to_clear() -> None:
+    disk = SimulatedDisk()
+
+    new_log(disk).clear_stray()
+
+    assert disk.operations == 0

@@ -37,7 +37,7 @@ def levels(caplog: pytest.LogCaptureFixture) -> list[int]:
 
 
 def damaged(count: int) -> SimulatedDisk:
-    """Returns a closed store with `count` records, one per file, the first of them damaged."""
+    """Return a closed store with `count` records, one per file, the first of them damaged."""
     disk = SimulatedDisk()
     store = opened(disk, config(message_index_enable=False))
     put(store, *[draft_of_size(3000) for _ in range(count)])

@@ -11,11 +11,13 @@ from kerolox.message.records.summary import peek
 from kerolox.store.errors import StoreDamaged
 from kerolox.store.log.commit_log import Append
 from kerolox.store.reader import GetStatus
+from kerolox.store.recovery.log_checksums import FILES_READ
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk, Stopped
 from tests.store.stores import (
     LOG,
     ROOT,
+    SEGMENT_SIZE,
     StillClock,
     all_records,
     config,
@@ -44,7 +46,7 @@ def keyed(number: int) -> Append:
 
 
 def stopped(*appends: Append) -> SimulatedDisk:
-    """Returns a disk with these messages in a closed store."""
+    """Return a disk with these messages in a closed store."""
     disk = SimulatedDisk()
     store = opened(disk)
     put(store, *appends)
@@ -481,3 +483,155 @@ def test_after_the_clock_was_ahead_a_kill_leaves_no_message_without_an_entry() -
     again = opened(disk.after_kill(), clock=clock)
 
     assert [peek(record).queue_offset for record in all_records(again)] == list(range(100))
+
+
+# Exact limits
+
+
+def without_checksums(disk: SimulatedDisk) -> SimulatedDisk:
+    """Erase our log checksums, which a checkpoint written by Java does not have."""
+    disk.overwrite(ROOT / "checkpoint", 1024, bytes(512))
+    return disk
+
+
+@pytest.mark.parametrize(("seconds", "start"), [(2, 0), (3, SEGMENT_SIZE)])
+def test_after_a_kill_reading_begins_with_a_record_three_seconds_before_the_checkpoint(
+    seconds: int, start: int
+) -> None:
+    disk, clock = SimulatedDisk(), StillClock()
+    store = opened(disk, clock=clock)
+    for pause in (60, seconds, 0):
+        put(store, draft_of_size(4000))
+        clock.move(pause)
+    run(store.flush_behind.flush())
+
+    recovered = new_store(without_checksums(disk.after_kill())).recover()
+
+    assert recovered.start_offset == start
+
+
+def test_after_a_kill_reading_does_not_begin_with_a_record_without_a_time() -> None:
+    disk, clock = SimulatedDisk(), StillClock()
+    store = opened(disk, clock=clock)
+    for pause in (60, 60, 0):
+        put(store, draft_of_size(4000))
+        clock.move(pause)
+    run(store.flush_behind.flush())
+    left = without_checksums(disk.after_kill())
+    assert new_store(left.after_kill()).recover().start_offset == SEGMENT_SIZE
+
+    # The store timestamp of the first record in the second file.
+    left.overwrite(LOG / f"{SEGMENT_SIZE:020d}", 56, bytes(8))
+
+    assert new_store(left).recover().start_offset == 0
+
+
+def test_after_the_clock_was_ahead_a_kill_leaves_no_queue_without_its_only_entry() -> None:
+    clock, disk = StillClock(), SimulatedDisk()
+    store = opened(disk, clock=clock)
+    clock.step(10 * 365 * 86_400)
+    put(store, draft_of_size(4000))
+    # The checkpoint now has a time in the future.
+    run(store.flush_behind.flush())
+    clock.step(-10 * 365 * 86_400)
+    # No queue has a gap that would make recovery read the whole log.
+    put(store, draft_of_size(4000, "u"), draft_of_size(4000, "v"))
+
+    again = opened(disk.after_kill(), clock=clock)
+
+    assert len(all_records(again, "u")) == 1
+
+
+def test_after_a_kill_entries_of_unflushed_records_do_not_invalidate_the_checksums() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, *[keyed(number) for number in range(6)])
+    run(store.flush_behind.flush())
+    put(store, keyed(6), keyed(7))
+    store.queues.flush()
+
+    again = new_store(disk.after_kill())
+    recovered = again.recover()
+
+    assert (recovered.records, recovered.checksummed) == (8, 6)
+    assert bodies(again) == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_damage_right_after_the_checksummed_records_does_not_make_recovery_read_them() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, *[keyed(number) for number in range(6)])
+    run(store.flush_behind.flush())
+    put(store, *[keyed(number) for number in range(6, 9)])
+    left = disk.after_kill()
+    left.overwrite(FIRST, left.content(FIRST).index(b"body 6"), b"BODY")
+
+    again = new_store(left)
+    recovered = again.recover()
+
+    assert (recovered.records, recovered.checksummed) == (8, 6)
+    assert bodies(again) == [0, 1, 2, 3, 4, 5, 7, 8]
+
+
+def test_records_without_keys_are_checksummed_although_there_is_no_index_file() -> None:
+    disk = stopped(*[draft(b"body %d" % number) for number in range(5)])
+    assert disk.names(ROOT / "index") == []
+
+    assert new_store(disk).recover().checksummed == 5
+
+
+def test_an_entry_of_the_first_record_in_the_log_is_compared_with_it() -> None:
+    disk, clock = SimulatedDisk(), StillClock()
+    store = opened(disk, clock=clock)
+    for topic in ("u", "t", "t"):
+        put(store, draft_of_size(4000, topic))
+        clock.move(60)
+    run(store.flush_behind.flush())
+    put(store, draft_of_size(4000, "u"))
+    left = disk.after_kill()
+    left.remove(ROOT / "derived")
+    left.overwrite(ROOT / "consumequeue" / "u" / "0" / f"{0:020d}", 0, struct.pack(">qiq", 0, 3999, 0))
+
+    queue = opened(left).queues.find("u", 0)
+
+    assert [(entry.physical_offset, entry.size) for entry in queue.entries(0, 10)] == [
+        (0, 4000),
+        (3 * SEGMENT_SIZE, 4000),
+    ]
+
+
+def test_entries_of_deleted_records_are_not_missing(caplog: pytest.LogCaptureFixture) -> None:
+    disk = stopped(*[draft_of_size(4000) for _ in range(3)])
+    disk.remove(FIRST)
+    disk.remove(ROOT / "derived")
+    disk.root.names["store"].names["consumequeue"].names.clear()  # type: ignore[union-attr]
+
+    store = new_store(disk)
+    recovered = store.recover()
+
+    assert recovered.start_offset == SEGMENT_SIZE
+    assert [offset for offset, _ in numbered_records(store, "t", 0)] == [1, 2]
+    assert "entries are missing" not in caplog.text
+
+
+def test_a_removed_index_of_many_log_files_is_rebuilt_from_the_first() -> None:
+    disk = stopped(*[keyed(number % 10) for number in range(200)])
+    assert len(disk.names(LOG)) > FILES_READ
+    for name in disk.names(ROOT / "index"):
+        disk.remove(ROOT / "index" / name)
+
+    assert len(found(opened(disk))) == 200
+
+
+def test_without_room_for_the_index_recovery_adds_all_queue_entries() -> None:
+    disk = killed(*[keyed(number % 10) for number in range(200)])
+    assert len(disk.names(LOG)) > 2
+    for name in disk.names(ROOT / "index"):
+        disk.remove(ROOT / "index" / name)
+    disk.fail("allocate", errno.ENOSPC, inside="index")
+
+    store = new_store(disk)
+    recovered = store.recover()
+
+    assert recovered.index_failure is not None
+    assert len(all_records(store)) == 200

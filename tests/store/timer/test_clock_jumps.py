@@ -267,7 +267,7 @@ def test_a_kill_between_writing_the_timer_log_and_rewinding_the_checkpoint_loses
 
 
 def test_a_message_enqueued_after_a_jump_of_years_is_delivered(bench: Bench) -> None:
-    """Slots are finished after messages are enqueued, so its slot is still open ten years later."""
+    """Slot are finished after messages are enqueued, so its slot is still open ten years later."""
     bench.send("overdue", TIMER_DELAY_SEC="30")
     bench.clock.step(YEARS)
     bench.work()

@@ -114,7 +114,7 @@ def run_until(stop_after: int | None, flush: FlushDiskType) -> tuple[SimulatedDi
 
 
 def check(disk: SimulatedDisk, history: History, flush: FlushDiskType, *, set_back_millis: int = 0) -> None:
-    """Opens the remaining files, lets time pass and checks what was delivered."""
+    """Open the remaining files, let time pass and check what was delivered."""
     settings = timer_config()
     settings.flush_disk_type = flush
     bench = Bench(disk, settings, StillClock(max(NOW + 20_000, history.stopped_at) - set_back_millis)).open()

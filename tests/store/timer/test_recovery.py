@@ -12,7 +12,7 @@ CHECKPOINT = ROOT / "config" / "timercheck"
 
 
 def stopped_timer() -> tuple[SimulatedDisk, Bench]:
-    """Returns a cleanly stopped timer with three pending messages."""
+    """Return a cleanly stopped timer with three pending messages."""
     disk = SimulatedDisk()
     bench = Bench(disk).open()
     for name in ("a", "b", "c"):
@@ -27,7 +27,7 @@ def opened(disk: SimulatedDisk, bench: Bench) -> Bench:
 
 
 def set_checkpoint(disk: SimulatedDisk, *values: int) -> None:
-    """Changes the first fields as Java would, without changing ours."""
+    """Change the first fields as Java would, without changing ours."""
     for number, value in enumerate(values):
         disk.overwrite(CHECKPOINT, number * 8, value.to_bytes(8))
 

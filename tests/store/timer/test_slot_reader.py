@@ -14,7 +14,7 @@ NOW = 1_700_000_000_000
 
 
 def chain(magics: list[int]) -> tuple[TimerLog, int]:
-    """Returns a log with a unit for each magic, and the position of the last."""
+    """Return a log with a unit for each magic, and the position of the last."""
     disk = SimulatedDisk()
     disk.make_directory(Path("/timerlog"))
     log = TimerLog(disk, Path("/timerlog"), 1 << 20)

@@ -330,7 +330,7 @@ def zero_slots(disk: SimulatedDisk) -> None:
 
 
 def garble_slots(disk: SimulatedDisk) -> None:
-    """Makes all slots point to the first unit."""
+    """Make all slots point to the first unit."""
     content = disk.content(ROOT / "timerwheel")
     for at in range(0, len(content), 32):
         if any(content[at : at + 32]):

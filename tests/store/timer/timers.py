@@ -60,12 +60,12 @@ class Bench:
         run(self.store.close())
 
     def reopened(self) -> "Bench":
-        """Closes the timer and store, and opens them again."""
+        """Close the timer and store, and open them again."""
         self.close()
         return Bench(self.disk, self.config, self.clock).open()
 
     def send(self, name: str, topic: str = "orders", queue_id: int = 0, **properties: str) -> Message:
-        """Sends a message whose body and unique key are `name`; returns the stored message."""
+        """Send a message whose body and unique key are `name`; return the stored message."""
         message = Message(topic, name.encode(), to_bytes({"UNIQ_KEY": name, **properties}), queue_id)
         return self.store_diverted(message)
 
@@ -75,12 +75,12 @@ class Bench:
         return diverted
 
     def work(self) -> None:
-        """Enqueues and delivers everything that is due now."""
+        """Enqueue and delivers everything that is due now."""
         while self.timer.run_once():
             pass
 
     def pass_time(self, seconds: float, step: float = 1.0) -> None:
-        """Lets time pass, with `work` at each step."""
+        """Let time pass, with `work` at each step."""
         passed = 0.0
         while passed < seconds:
             self.clock.move(min(step, seconds - passed))
@@ -94,5 +94,5 @@ class Bench:
         return [decode(record, check_crc=True) for record in all_records(self.store, topic, queue_id)]
 
     def names(self, topic: str = "orders", queue_id: int = 0) -> list[str]:
-        """Returns the names of delivered messages, in order."""
+        """Return the names of delivered messages, in order."""
         return [message.body.decode() for message in self.messages(topic, queue_id)]

@@ -190,6 +190,9 @@ class KeyIndex:
             return
         # All records have equally many keys: interleave the columns into record order.
         step = len(by_position)
+        if step == 1:
+            self._add(by_position[0], offsets, timestamps)
+            return
         flat = [[0] * (step * len(run)) for _ in range(3)]
         for at, hashes in enumerate(by_position):
             for column, values in zip(flat, (hashes, offsets, timestamps), strict=True):

@@ -125,7 +125,7 @@ async def test_a_changed_permission_is_registered_at_once(tmp_path: Path) -> Non
 
 
 def test_only_numbers_and_booleans_are_changeable() -> None:
-    """Attackers have taken over brokers by changing a path, an address or a command."""
+    """Attacker have taken over brokers by changing a path, an address or a command."""
     fields = Settings().keys().values()
     changeable = [field for field in fields if field.metadata.get("changeable")]
 
