@@ -84,3 +84,19 @@ def test_plain_properties_equal_those_that_find_returns(properties: list[tuple[s
         assert find(data, mark("WAIT")) != b"false"
         assert not find(data, mark("DELAY"))
         assert not find(data, mark("TIMER_DELAY_MS"))
+
+
+@pytest.mark.parametrize(
+    ("properties", "found"),
+    [
+        ({}, (b"", b"", b"")),
+        ({"KEYS": "a b", "own": "x"}, (b"", b"a b", b"")),
+        ({"UNIQ_KEY": KEY, "TAGS": "red"}, (KEY.encode(), b"", b"red")),
+        ({"DELAY": "3"}, None),
+        ({"WAIT": "false"}, None),
+    ],
+)
+def test_messages_of_a_batch_need_no_unique_key(
+    properties: dict[str, str], found: tuple[bytes, bytes, bytes] | None
+) -> None:
+    assert reader().read_part(to_bytes(properties)) == found

@@ -336,7 +336,21 @@ def test_a_batch_has_the_keys_and_tags_of_each_part() -> None:
     append = ENCODER.encode_batch(message(), encode_parts(parts))
 
     assert append.key_columns == KeyColumns((b"u1", b"u2"), (b"", b"k"), (b"red", b""), [tags_code(b"red"), 0])
-    assert ENCODER.encode_batch(message(), encode_parts([*parts, Part(b"c")])).key_columns is None
+    delayed = Part(b"c", to_bytes({"UNIQ_KEY": "u3", "DELAY": "1"}))
+    assert (
+        MessageEncoder({DELAY_MARK: diversion(LEVELS)})
+        .encode_batch(message(), encode_parts([*parts, delayed]))
+        .key_columns
+        is None
+    )
+
+
+def test_a_batch_of_messages_without_properties_is_dispatched_without_reading_the_log() -> None:
+    append = ENCODER.encode_batch(
+        message(), encode_parts([Part(b"a"), Part(b"bc"), Part(b"d", to_bytes({"KEYS": "k"}))])
+    )
+
+    assert append.key_columns == KeyColumns((b"", b"", b""), (b"", b"", b"k"), (b"", b"", b""), [0, 0, 0])
 
 
 @pytest.mark.parametrize("more", [{}, {"TAGS": "red"}, {"KEYS": "a b"}, {"TAGS": "red", "KEYS": "a"}, {"DELAY": "1"}])

@@ -31,3 +31,11 @@ class PlainProperties:
         if not unique_key or len(values) < len(found) or b"" in values:
             return None
         return unique_key, values.get(b"KEYS", b""), values.get(b"TAGS", b"")
+
+    def read_part(self, data: bytes) -> FoundProperties | None:
+        """Like `read`, for a message of a batch, which need not have a unique key."""
+        found = self._find(b"\x02" + data)
+        values = dict(found)
+        if len(values) < len(found) or b"" in values:
+            return None
+        return values.get(b"UNIQ_KEY", b""), values.get(b"KEYS", b""), values.get(b"TAGS", b"")

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import TypeAlias
 
 from kerolox.message import property_names, sysflag
@@ -135,10 +136,10 @@ class MessageEncoder:
         records, starts, properties = to_records(body, shared)
         self._check_keys(properties)
         append = Append(shared.topic, shared.queue_id, records, starts, True, _is_awaited(shared.properties))
-        found = [read for read in map(self.properties.read, properties) if read is not None]
+        # If a part has unusual properties, the dispatcher reads the records, and the other parts need not be read here.
+        found = list(takewhile(bool, map(self.properties.read_part, properties)))
         if len(found) == len(starts):
-            # Otherwise a part has unusual properties, and the dispatcher reads the records.
-            append.key_columns = _key_columns(found)
+            append.key_columns = _key_columns([read for read in found if read is not None])
         return append
 
     def _even_batch(self, shared: Message, body: bytes) -> Append | None:
