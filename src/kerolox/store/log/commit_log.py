@@ -38,7 +38,7 @@ class Append(msgspec.Struct, gc=False):
     # Unique key, keys and tag of a single record; None if they were not read, and the dispatcher must read the record.
     keys: tuple[bytes, bytes, bytes] | None = None
     tags_code: int = 0
-    # The same of several records; None as for `keys`.
+    # Unique keys, keys and tags of several records; None as for `keys`.
     key_columns: KeyColumns | None = None
     # Topic and queue id of each record, and its assigned queue offset, if they belong to more than one queue.
     queues: Sequence[tuple[str, int]] | None = None
