@@ -34,7 +34,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     "broker/send/admission.py": ("tests/broker/processors/test_send.py", "tests/broker/send"),
     "broker/send/collector.py": ("tests/broker/send", "tests/broker/processors/test_send.py"),
-    "broker/send/uniform.py": ("tests/broker/send", "tests/broker/test_policies.py"),
+    "broker/send/header_blocks.py": ("tests/broker/send", "tests/broker/test_policies.py"),
     "message/records/record.py": ("tests/message", "tests/store/test_message_encoder.py"),
     "store/log/commit_log.py": ("tests/store/log", "tests/store/test_store.py"),
     "namesrv/route_table.py": ("tests/namesrv",),
@@ -70,44 +70,44 @@ _FASTER_ONLY = "the general decoder handles the header, too, only slower"
 _THRESHOLD = "a threshold of the fast path: sends are stored and answered alike on both sides of it"
 _CACHE = "how many templates are kept: sends without a template are stored and answered alike"
 _LEARNING = "when, and from which frames, a template is learnt: sends without one are stored and answered alike"
-_UNIFORM = "broker/send/uniform.py"
+_BLOCKS = "broker/send/header_blocks.py"
 _COLLECTOR = "broker/send/collector.py"
 _RECOVERY = "store/recovery/recovery.py"
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("remoting/router.py", "if _BEGINNING_SIZE < len(beginning) <= _BEGINNING_SIZE + 1:"): _FASTER_ONLY,
     ("remoting/router.py", "if _BEGINNING_SIZE <= len(beginning) < _BEGINNING_SIZE + 1:"): _FASTER_ONLY,
     ("remoting/router.py", "if route is not None and header.startswith(_CODE_FIRST):"): _FASTER_ONLY,
-    (_UNIFORM, "self._collector.is_busy = count > FEW"): _THRESHOLD,
-    (_UNIFORM, "if count <= FEW and not self._collector.is_busy:"): _THRESHOLD,
-    (_UNIFORM, "if len(gathered.headers) > FEW:"): _THRESHOLD,
-    (_UNIFORM, "if known is None:"): _CACHE,
-    (_UNIFORM, "if learnt is not None and len(learnt.beginning) > _KEY_SIZE_MIN:"): _CACHE,
-    (_UNIFORM, "is_new_size = len(key) in self._key_sizes"): _CACHE,
-    (_UNIFORM, "self._known = {key: value for key, value in self._known.items() if value is known}"): _CACHE,
+    (_BLOCKS, "self._collector.is_busy = count > FEW"): _THRESHOLD,
+    (_BLOCKS, "if count <= FEW and not self._collector.is_busy:"): _THRESHOLD,
+    (_BLOCKS, "if len(gathered.headers) > FEW:"): _THRESHOLD,
+    (_BLOCKS, "if known is None:"): _CACHE,
+    (_BLOCKS, "if learnt is not None and len(learnt.beginning) > _KEY_SIZE_MIN:"): _CACHE,
+    (_BLOCKS, "is_new_size = len(key) in self._key_sizes"): _CACHE,
+    (_BLOCKS, "self._known = {key: value for key, value in self._known.items() if value is known}"): _CACHE,
     (
-        _UNIFORM,
+        _BLOCKS,
         "if self._wait_count < 0 and size <= HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:",
     ): _LEARNING,
     (
-        _UNIFORM,
+        _BLOCKS,
         "if self._wait_count <= 0 and size < HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:",
     ): _LEARNING,
     (
-        _UNIFORM,
+        _BLOCKS,
         "if self._wait_count <= 0 and size <= HEADER_SIZE_MAX and len(bodies[0]) < _BODY_SIZE_MAX:",
     ): _LEARNING,
     (
-        _UNIFORM,
+        _BLOCKS,
         "if len(self._known) > _KNOWN_MAX or (is_new_size and len(self._key_sizes) >= _KEY_SIZES_MAX):",
     ): _CACHE,
     (
-        _UNIFORM,
+        _BLOCKS,
         "if len(self._known) >= _KNOWN_MAX or (is_new_size and len(self._key_sizes) > _KEY_SIZES_MAX):",
     ): _CACHE,
-    (_UNIFORM, "if len(set(map(len, bodies))) >= 1:"): "rows encode to the same records as columns of equal size",
-    (_UNIFORM, "if not is_durable or len(appended) <= len(self._drafts):"): "the same responses, from request objects",
+    (_BLOCKS, "if len(set(map(len, bodies))) >= 1:"): "rows encode to the same records as columns of equal size",
+    (_BLOCKS, "if not is_durable or len(appended) <= len(self._drafts):"): "the same responses, from request objects",
     (
-        _UNIFORM,
+        _BLOCKS,
         "if not is_alike or (count >= 1 and list(map(len, headers)).count(size) < count):",
     ): "a single header has its own size",
     (_COLLECTOR, "self.is_busy = len(self._run.requests) > FEW"): _THRESHOLD,

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from kerolox.broker.send import uniform
-from kerolox.broker.send.collector import FEW
+from kerolox.broker.send.columns import SendColumns
+from kerolox.broker.send.header_blocks import FEW, HeaderBlock
 from kerolox.codes import RequestCode, ResponseCode
 from kerolox.remoting.router import Router
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT
 from tests.broker.brokers import BrokerFixture, running
-from tests.broker.send.test_uniform import COUNT, frames_of, places
+from tests.broker.send.test_header_blocks import COUNT, frames_of, places
 from tests.broker.test_longest_turn import KNOWN
 from tests.policies import FORMS, REFUSAL, SwitchedPolicy
 from tests.policies import frames_of as forms_of
@@ -60,15 +60,15 @@ async def send_many(peer: Peer, frames: list[bytes]) -> dict[int, Any]:
 
 @pytest.fixture
 def collected(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the runs of sends that were stored as columns."""
+    """The sizes of the blocks of sends that a template has read."""
     counts: list[int] = []
-    made = uniform._UniformRun.__init__
+    add_block = SendColumns.add_block
 
-    def note(run: Any, *arguments: Any) -> None:
-        made(run, *arguments)
-        counts.append(len(arguments[-1]))
+    def note(sends: SendColumns, block: HeaderBlock) -> None:
+        add_block(sends, block)
+        counts.append(len(block))
 
-    monkeypatch.setattr(uniform._UniformRun, "__init__", note)
+    monkeypatch.setattr(SendColumns, "add_block", note)
     return counts
 
 

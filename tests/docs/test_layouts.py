@@ -14,7 +14,7 @@ from kerolox.store.recovery import checkpoint
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "store.md").read_text()
 FORMATS = {"int32": "i", "int64": "q", "bytes8": "8s"}
 DRAWN = {
-    "A record": record._HEADS[0],
+    "A record": record.HEADS[0],
     "An entry": consume_queue.ENTRY,
     "The key index": layout.HEADER,
     "The checkpoint": checkpoint._FIELDS,

@@ -118,6 +118,7 @@ async def test_good_frames_before_a_bad_one_are_still_answered(echo: Echo) -> No
     receive(connection, ask("good") + b"\xff" * 8)
 
     assert [answer.opaque for answer in transport.answers()] == [7]
+    await asyncio.sleep(0.01)
     assert transport.closed
 
 

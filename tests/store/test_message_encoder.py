@@ -22,6 +22,7 @@ from kerolox.store.delay.delay_levels import DELAY_MARK, HALF_TOPIC, SCHEDULE_TO
 from kerolox.store.log.commit_log import KeyColumns
 from kerolox.store.message_encoder import MessageEncoder
 from tests.golden import records as golden
+from tests.message.records.test_message_columns import columns_of
 
 LEVELS = parse_levels(StoreConfig().message_delay_level)
 ENCODER = MessageEncoder({DELAY_MARK: diversion(LEVELS)})
@@ -305,22 +306,17 @@ def test_plain_messages_encoded_together_equal_single_ones(properties: dict[str,
     for one in sent:
         one.born_host = host
         one.sys_flag = sysflag.BORN_HOST_V6 if host != HOST else 0
-    rows = [
-        (
-            (m.topic, m.queue_id),
-            *(m.flag, m.sys_flag, m.born_timestamp, m.born_host, m.reconsume_times, m.body, m.properties),
-        )
-        for m in sent
-    ]
-    found = [read for m in sent if (read := ENCODER.properties.read(m.properties)) is not None]
+    unique_keys, keys, tags = ENCODER.properties.read_all([m.properties for m in sent])
+    found = KeyColumns(unique_keys, keys, tags, [tags_code(tag) for tag in tags])
 
-    (together,) = ENCODER.encode_plain(HOST, rows, found, 1_000_000)
-    alone = ENCODER.encode_plain(HOST, rows, found, 1)
+    (together,) = ENCODER.encode_plain(HOST, columns_of(sent), found, 1_000_000)
+    alone = ENCODER.encode_plain(HOST, columns_of(sent), found, 1)
     ones = [ENCODER.encode(one) for one in sent]
 
     assert together.records == b"".join([one.records for one in ones])
     assert together.queues == [(one.topic, one.queue_id) for one in sent]
-    assert alone == ones
+    assert [one.records for one in alone] == [one.records for one in ones]
+    assert [one.queues for one in alone] == [[(one.topic, one.queue_id)] for one in sent]
     assert together.key_columns is not None
     columns = together.key_columns
     assert columns.tags_codes == [one.tags_code for one in ones]

@@ -13,7 +13,7 @@ from kerolox.message.plain_properties import PlainProperties
 from kerolox.wire import binary
 from kerolox.wire.command import BINARY, JSON, Command, decode, encode
 from kerolox.wire.frames import FrameReader
-from kerolox.wire.header_columns import Columns, HeaderColumns, alike
+from kerolox.wire.header_columns import Columns, HeaderColumns, learn_columns
 from kerolox.wire.headers import messages as h
 
 KEY = "7F00000151F1DABDB9114D35C0FFEE00"
@@ -53,7 +53,7 @@ def learnt(serialization: int, header: bytes) -> HeaderColumns | None:
     """Learn a template from a decoded header, as a broker does."""
     command, request = read(serialization, header)
     found = PlainProperties(()).read((request.properties or "").encode("utf-8", "surrogateescape"))
-    return None if found is None else alike(serialization, header, command.opaque, request, found[0])
+    return None if found is None else learn_columns(serialization, header, command.opaque, request, found[0])
 
 
 def same(one: Columns | None, headers: list[bytes], known: HeaderColumns, serialization: int) -> None:

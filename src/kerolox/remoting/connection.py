@@ -6,6 +6,7 @@ import logging
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from kerolox.codes import ResponseCode
@@ -365,6 +366,9 @@ class Connection(Watched):
         return self._reader.partial_size > 0 or (self._tls is not None and not self._tls.is_established)
 
     def _receive_frames(self, data: bytes) -> None:
+        if self._reader.broken is not None:
+            # The connection is about to be closed.
+            return
         cache = self._router.response_cache
         if cache is not None and not self._reader.partial_size:
             count, end = cache.answer(data, self._out, self, size_max=self.limits.write_buffer_high)
@@ -384,6 +388,12 @@ class Connection(Watched):
     def admits(self, request: Incoming[Any], count: int) -> bool:
         """Whether the router's policies admit requests of this connection that equal `request`, undecoded."""
         return self._router.admit_equal(request, self, count)
+
+    def handle_taken(self, request: Incoming[Any]) -> None:
+        """Handle a request that was taken (`handles(take=...)`)."""
+        answer = self._router.handle_taken(request)
+        if answer is not None:
+            self.send(answer)
 
     def answer(self, frames: Iterable[Frame]) -> None:
         """Handle frames: dispatches requests, and completes the calls that responses belong to."""
@@ -410,7 +420,8 @@ class Connection(Watched):
                     if self._hold(frames):
                         return
             if self._reader.broken is not None:
-                raise self._reader.broken
+                # The requests before the broken frame are answered first, also those that were taken.
+                at_end_of_turn(self._loop, partial(self._refuse, self._reader.broken))
         except ProtocolError as error:
             self._refuse(error)
         if out:

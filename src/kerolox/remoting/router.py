@@ -286,7 +286,7 @@ class Router:
         except SystemFailure as error:
             return _failed(request, error, route.error_ext)
         if learnt:
-            self._templates.learn(learnt, request.header, request.language, request.version)
+            self._templates.learn(learnt, request.header, request.language)
         return self._dispatch(route, request)
 
     def _dispatch(self, route: _Route, request: Incoming[Any], header: bytes = b"") -> Answer | None:
@@ -304,6 +304,10 @@ class Router:
     def admit_equal(self, request: Incoming[Any], connection: "Connection", count: int) -> bool:
         """Whether all policies admit requests that equal one that was decoded before (`Policy.admit_equal`)."""
         return all(policy.admit_equal(request, connection, count) for policy in self._policies)
+
+    def handle_taken(self, request: Incoming[Any]) -> Answer | None:
+        """Handle a request that was taken before; the policies have admitted it."""
+        return self._answer(self._table[request.code], request)
 
     def _answer(self, route: _Route, request: Incoming[Any], header: bytes = b"") -> Answer | None:
         try:

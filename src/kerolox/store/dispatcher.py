@@ -145,7 +145,7 @@ class Dispatcher:
             if columns is None:
                 starts: Sequence[int] = (physical_offset,)
                 entries = [(physical_offset, offset - physical_offset, append.tags_code)]
-                keyed.add(append.topic, keys or NO_KEYS, physical_offset)
+                keyed.add(append.topic, keys or NO_KEYS, physical_offset, position.store_timestamp)
             else:
                 if isinstance(append.starts, range):
                     starts = range(physical_offset, offset, append.starts.step)
@@ -153,7 +153,7 @@ class Dispatcher:
                     starts = [physical_offset + start for start in append.starts]
                 entries = list(zip(starts, map(sub, (*starts[1:], offset), starts), columns.tags_codes, strict=True))
                 topics = [append.topic] * len(starts) if queues is None else [topic for topic, _ in queues]
-                keyed.add_all(topics, columns, starts)
+                keyed.add_all(topics, columns, starts, position.store_timestamp)
             if queues is None:
                 queue = append.topic, append.queue_id
                 runs.setdefault(queue, (position.queue_offset, []))[1].extend(entries)
@@ -162,7 +162,6 @@ class Dispatcher:
         if offset != self.offset:
             # All were appended with one write, at the same time.
             timestamp = appended[0].store_timestamp
-            keyed.store_timestamps = [timestamp] * len(keyed.topics)
             deleted = self._deleted_topics
             if deleted is not None and not deleted.offsets:
                 deleted = None
@@ -175,7 +174,7 @@ class Dispatcher:
                     if not deleted.covers(topic, entry[0]):
                         self._queues.find(topic, queue_id).append(number, *entry)
             if self._index is not None:
-                self._index.put_records(keyed)
+                self._index.add_all(keyed)
             self._finish_dispatch(runs, offset, timestamp)
         if offset < appended[-1].end_offset:
             self.dispatch_until(appended[-1].end_offset)
@@ -192,7 +191,7 @@ class Dispatcher:
         queue = self._queues.find(topic, queue_id)
         queue.append(position.queue_offset, physical_offset, end_offset - physical_offset, append.tags_code)
         if self._index is not None:
-            self._index.put(topic, index_keys(*keys), physical_offset, position.store_timestamp)
+            self._index.add(topic, keys, physical_offset, position.store_timestamp)
         self.offset, self.timestamp = end_offset, position.store_timestamp
         if self._message_waiters:
             self._message_waiters.notify(topic, queue_id)

@@ -12,10 +12,9 @@ from kerolox.message.plain_properties import FoundProperties, PlainProperties
 from kerolox.message.properties import by_initials, find, find_by_initials, mark
 from kerolox.message.records import even_batch
 from kerolox.message.records.batch import PART_SIZE_MIN, has_at_most, to_records
-from kerolox.message.records.record import BODY_SIZE_MAX, Row, check_properties, encode, encode_runs
+from kerolox.message.records.message_columns import MessageColumns, encode_columns
+from kerolox.message.records.record import BODY_SIZE_MAX, check_properties, encode
 from kerolox.message.records.summary import KEYS_MARK, TAGS_MARK, UNIQ_KEY_MARK
-from kerolox.message.records.uniform import VaryingColumns
-from kerolox.message.records.uniform import to_records as to_uniform_records
 from kerolox.message.tags import tags_code
 from kerolox.store.delay.delay_levels import DELAY_MARK, SCHEDULE_TOPIC, java_int
 from kerolox.store.log.commit_log import Append, KeyColumns
@@ -86,41 +85,20 @@ class MessageEncoder:
         return append
 
     def encode_plain(
-        self, store_host: bytes, rows: Sequence[Row], found: Sequence[FoundProperties], size_max: int
+        self, store_host: bytes, messages: MessageColumns, keys: KeyColumns, size_max: int
     ) -> list[Append]:
-        """Encode plain messages of any topics by what was found in their properties.
+        """Encode plain messages of any topics; `keys` was found in their properties.
 
-        Each append has at most `size_max` bytes. The caller has checked the sizes of the bodies.
+        Each append has at most `size_max` bytes. The caller has checked the sizes of bodies and properties.
         """
         appends = []
         first = 0
-        for records, starts in encode_runs(store_host, rows, size_max):
+        for records, starts in encode_columns(store_host, messages, size_max):
             end = first + len(starts)
-            append = Append(*rows[first][0], records, starts)
-            if len(starts) == 1:
-                # The usual case under low load.
-                append.keys = found[first]
-                append.tags_code = tags_code(found[first][2])
-            else:
-                append.queues = [row[0] for row in rows[first:end]]
-                append.key_columns = _key_columns(found[first:end])
-            appends.append(append)
+            queues = messages.queues[first:end]
+            key_columns = keys if len(starts) == len(messages) else keys.part(first, end)
+            appends.append(Append(*queues[0], records, starts, key_columns=key_columns, queues=queues))
             first = end
-        return appends
-
-    def encode_uniform(
-        self, first: Message, after_size: int, varying: VaryingColumns, tag: bytes, size_max: int
-    ) -> list[Append]:
-        """Encode messages that differ only in `varying`; `first` is the first of them (see `uniform.to_records`)."""
-        records, starts = to_uniform_records(first, after_size, varying)
-        count = max(size_max // starts.step, 1)
-        appends = []
-        for at in range(0, len(starts), count):
-            part = starts[: len(starts[at : at + count])]
-            parts = _even_key_columns(varying.unique_keys[at : at + count], tag)
-            queues = [(first.topic, queue_id) for queue_id in varying.queue_ids[at : at + count]]
-            data = records[starts[at] : starts[at] + part.stop]
-            appends.append(Append(*queues[0], data, part, key_columns=parts, queues=queues))
         return appends
 
     def encode_batch(self, shared: Message, body: bytes) -> Append:

@@ -93,7 +93,9 @@ def _are_numbers(texts: list[bytes]) -> bool:
     return b"".join(texts).isdigit() and (len(texts[0]) == 1 or min(texts) >= b"1")
 
 
-def alike(serialization: int, header: bytes, opaque: int, sending: Sending, unique_key: bytes) -> HeaderColumns | None:
+def learn_columns(
+    serialization: int, header: bytes, opaque: int, sending: Sending, unique_key: bytes
+) -> HeaderColumns | None:
     """Learn a template from a decoded header; None if the spans of the values are ambiguous."""
     texts = [b"%d" % sending.queue_id, b"%d" % sending.born_timestamp]
     is_usual = (

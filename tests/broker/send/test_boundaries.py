@@ -5,17 +5,19 @@ from typing import Any
 
 import pytest
 
-from kerolox.broker.send.collector import FEW, SendCollector
+from kerolox.broker.send import collector
+from kerolox.broker.send.collector import COLUMNS_MIN, Run, SendCollector
+from kerolox.broker.send.columns import SendColumns
+from kerolox.broker.send.header_blocks import FEW
 from kerolox.broker.send.responses import UNIQUE_KEY_SIZE_MAX
 from kerolox.codes import ResponseCode
 from kerolox.errors import SystemFailure
 from kerolox.message.errors import MessageIllegal
 from kerolox.message.records.record import BLANK_SIZE_MIN, PROPERTIES_SIZE_MAX
-from kerolox.remoting.router import Incoming
 from kerolox.runtime.clock import ManualClock
-from kerolox.wire.command import BINARY, JSON
+from kerolox.wire.command import BINARY, JSON, encode
 from tests.broker.brokers import BrokerFixture, running, sending
-from tests.broker.send.test_uniform import COUNT, frames_of
+from tests.broker.send.test_header_blocks import COUNT, frames_of
 from tests.remoting.support import Peer
 
 
@@ -76,17 +78,17 @@ COLLECTED_SIZE_MAX = FILE_SIZE - BLANK_SIZE_MIN - CLUSTER_SIZE - 512
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each send was collected or left to be handled alone."""
-    results: list[bool] = []
-    take = SendCollector.take
+def collected(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of sends of each run that was stored together."""
+    counts: list[int] = []
+    create = Run.__init__
 
-    def note(collector: SendCollector, request: Incoming[Any]) -> bool:
-        results.append(take(collector, request))
-        return results[-1]
+    def note(run: Run, sender: SendCollector, sends: SendColumns) -> None:
+        create(run, sender, sends)
+        counts.append(len(sends))
 
-    monkeypatch.setattr(SendCollector, "take", note)
-    return results
+    monkeypatch.setattr(Run, "__init__", note)
+    return counts
 
 
 @pytest.mark.parametrize("excess", [0, 1])
@@ -94,15 +96,21 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     ("body_size", "properties_size", "grows"),
     [(4096, 100, "body"), (1, COLLECTED_PROPERTIES_SIZE_MAX, "properties"), (1, UNIQUE_KEY_SIZE_MAX, "unique key")],
 )
-async def test_sends_are_collected_up_to_the_exact_limits(
-    tmp_path: Path, taken: list[bool], body_size: int, properties_size: int, grows: str, excess: int
+async def test_sends_are_stored_as_columns_up_to_the_exact_limits(
+    tmp_path: Path,
+    collected: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    body_size: int,
+    properties_size: int,
+    grows: str,
+    excess: int,
 ) -> None:
     async with running(tmp_path, maxMessageSize="4096") as broker:
         await broker.send("orders", b"first")
         size = properties_size + (excess if grows != "body" else 0)
         names = {"UNIQ_KEY": "u" * size} if grows == "unique key" else with_size(size)
         request, body = sending("orders", **names), bytes(body_size + (excess if grows == "body" else 0))
-        taken.clear()
+        monkeypatch.setattr(collector, "COLUMNS_MIN", 1)
 
         if grows == "body" and excess:
             with pytest.raises(MessageIllegal):
@@ -111,36 +119,39 @@ async def test_sends_are_collected_up_to_the_exact_limits(
             await broker.call(request, body)
             assert [message.body for message in await broker.messages("orders")] == [b"first", body]
 
-        assert taken == [not excess]
+        assert collected == ([] if excess else [1])
 
 
 @pytest.mark.parametrize("excess", [0, 1])
-async def test_a_send_that_fits_into_a_file_of_the_log_is_collected(
-    tmp_path: Path, taken: list[bool], excess: int
+async def test_a_send_that_fits_into_a_file_of_the_log_is_stored_as_columns(
+    tmp_path: Path, collected: list[int], monkeypatch: pytest.MonkeyPatch, excess: int
 ) -> None:
     async with running(tmp_path, mappedFileSizeCommitLog=str(FILE_SIZE)) as broker:
         await broker.send("orders", b"first")
-        taken.clear()
+        monkeypatch.setattr(collector, "COLUMNS_MIN", 1)
 
         await broker.call(sending("orders", **with_size(100)), bytes(COLLECTED_SIZE_MAX - 100 + excess))
 
-        assert taken == [not excess]
+        assert collected == ([] if excess else [1])
         assert len(await broker.messages("orders")) == 2
 
 
-async def test_many_sends_fit_up_to_the_exact_limits(tmp_path: Path) -> None:
-    changes = {"maxMessageSize": "40000", "mappedFileSizeCommitLog": str(FILE_SIZE)}
-    async with running(tmp_path, **changes, sendThreadPoolQueueCapacity="50") as broker:
-        fits = collector_of(broker).fits
+@pytest.mark.parametrize("capacity", [COLUMNS_MIN - 1, COLUMNS_MIN])
+async def test_sends_are_stored_together_up_to_the_capacity_of_the_request_queue(
+    tmp_path: Path, collected: list[int], capacity: int
+) -> None:
+    async with running(tmp_path, sendThreadPoolQueueCapacity=str(capacity)) as broker:
+        await broker.send("orders", b"first")
 
-        assert fits(1, 40_000, 0, 50)
-        assert not fits(0, 40_000, 0, 50)
-        assert not fits(1, 40_001, 0, 50)
-        assert not fits(1, 40_000, 0, 51)
-        assert fits(1, 1, COLLECTED_PROPERTIES_SIZE_MAX, 1)
-        assert not fits(1, 1, COLLECTED_PROPERTIES_SIZE_MAX + 1, 1)
-        assert fits(1, 40_000, COLLECTED_SIZE_MAX - 40_000, 1)
-        assert not fits(1, 40_000, COLLECTED_SIZE_MAX - 40_000 + 1, 1)
+        request = sending("orders", UNIQ_KEY="u1")
+        frames = [encode(JSON, code=310, opaque=number, ext=request.ext(), body=b"x") for number in range(COLUMNS_MIN)]
+        async with await Peer.to(broker.broker.address) as peer:
+            await peer.send(b"".join(frames))
+            codes = [answer.code for answer in await peer.answers(COLUMNS_MIN)]
+
+        assert codes.count(ResponseCode.SUCCESS) == capacity
+        assert collected == ([COLUMNS_MIN] if capacity == COLUMNS_MIN else [])
+        assert collector_of(broker).request_queue.under_way == 0
 
 
 async def test_of_many_sends_those_that_find_no_room_are_refused_and_the_others_stored(tmp_path: Path) -> None:
@@ -166,6 +177,6 @@ def with_size(size: int) -> dict[str, str]:
 
 def collector_of(broker: BrokerFixture) -> SendCollector:
     collect: Any = broker.broker.router.collect
-    collector = collect.__self__._collector
-    assert isinstance(collector, SendCollector)
-    return collector
+    found = collect.__self__
+    assert isinstance(found, SendCollector)
+    return found

@@ -18,7 +18,7 @@ from kerolox.runtime.event_loop import new_loop
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT, encode
 from kerolox.wire.headers.messages import SendBatchMessage, SendMessage, SendMessageV2
 from tests.broker.brokers import running
-from tests.broker.send.test_uniform_equal import PROXY, answered, log_of
+from tests.broker.send.test_blocks_equal import PROXY, answered, log_of
 
 TOPICS = [f"topic-{number}" for number in range(12)]
 QUEUES = 4

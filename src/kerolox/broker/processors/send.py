@@ -10,7 +10,6 @@ from kerolox.broker.send.collector import SendCollector
 from kerolox.broker.send.put import born_host, refusal
 from kerolox.broker.send.responses import SendResponses, is_plain
 from kerolox.broker.send.retry_topics import RetryTopics
-from kerolox.broker.send.uniform import UniformSends
 from kerolox.broker.tables.system_topics import RETRY_PREFIX, TIMER_TOPIC
 from kerolox.broker.transactions.half_queue import TRAN_MSG_MARK, is_half, prepared
 from kerolox.errors import AnswerError, NoPermission
@@ -36,7 +35,7 @@ _POP, _TRAN = _POP_CK[:4], TRAN_MSG_MARK[:4]
 
 
 class SendMessageProcessor:
-    """Plain sends are taken by the collector (`take`), or collected before they are decoded (`collect`)."""
+    """Handles sends one by one. Many in one loop iteration are stored together by the collector, which takes all."""
 
     def __init__(self, parts: BrokerParts, admission: Admission, retries: RetryTopics, ids: UniqueIds) -> None:
         config = parts.config
@@ -50,7 +49,7 @@ class SendMessageProcessor:
         self._submit = parts.store.submit
         self._collector = SendCollector(parts, admission)
         self.take = self._collector.take
-        self.collect = UniformSends(self._collector, parts.message_put).collect
+        self.collect = self._collector.collect
         self._ids = ids
         # Messages that are being stored count here, beside requests that have a task.
         self.request_queue = parts.request_queues["send"]
@@ -60,8 +59,6 @@ class SendMessageProcessor:
 
     @handles(h.SendMessageV2, request_queue="send", take="take")
     def send_v2(self, request: Incoming[h.SendMessageV2]) -> Answering[h.Sent]:
-        # Store the collected sends first, so that log order equals arrival order.
-        self._collector.submit()
         header = request.header
         if header.batch:
             return self._batches.send(request)
@@ -77,9 +74,8 @@ class SendMessageProcessor:
     def send(self, request: Incoming[h.SendMessage]) -> Answering[h.Sent]:
         return self.send_v2(cast("Incoming[h.SendMessageV2]", request))
 
-    @handles(h.SendBatchMessage, request_queue="send")
+    @handles(h.SendBatchMessage, request_queue="send", take="take")
     def send_batch(self, request: Incoming[h.SendBatchMessage]) -> Answering[h.Sent]:
-        self._collector.submit()
         return self._batches.send(request)
 
     async def _send_slowly(self, request: Incoming[Any]) -> Reply[h.Sent]:

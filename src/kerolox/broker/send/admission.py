@@ -58,6 +58,18 @@ class Admission:
                 f"request queueId[{header.queue_id}] is illegal, {topic.topic_name} {topic.write_queue_nums} queues"
             )
 
+    def plain_queue_count(self, name: str) -> int:
+        """Return the number of queues of a topic; 0 if `check` may refuse a message for more than its queue id."""
+        topic, config = self._topics.topics.get(name), self._config
+        is_plain = (
+            topic is not None
+            and not topic.order
+            and not config.start_accept_send_request_time_stamp
+            and name not in NOT_FOR_PRODUCERS
+            and not name.startswith(RETRY_PREFIX)
+        )
+        return max(topic.write_queue_nums, topic.read_queue_nums) if topic is not None and is_plain else 0
+
     def sent(
         self,
         message_id: str,

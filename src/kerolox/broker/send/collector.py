@@ -1,26 +1,29 @@
-"""Collects plain sends (no delay, transaction, batch or order) and stores those of one loop iteration at once.
+"""Collects the sends of one loop iteration, and stores those that are plain together, as columns.
 
-Each send is checked when it arrives. At the end of the loop iteration the records are encoded, appended, counted and
-answered together, which costs half as much as one by one.
+A plain send has nothing unusual: no delay, transaction or batch, and a topic that exists. All plain sends of a loop
+iteration are encoded, appended with one write, dispatched and answered in one pass, whatever topics they are for. The
+others are handled one by one, in their place between the plain ones, so that log order equals arrival order.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from operator import sub
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import add, not_, sub
 from time import perf_counter_ns
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, cast
 
 from kerolox.broker.parts import BrokerParts
-from kerolox.broker.send.admission import Admission, Sending
-from kerolox.broker.send.put import MessagePut, born_host, refusal
+from kerolox.broker.send.admission import Admission
+from kerolox.broker.send.columns import SendColumns
+from kerolox.broker.send.header_blocks import FEW, HeaderBlock, HeaderBlocks
+from kerolox.broker.send.put import MessagePut, refusal
 from kerolox.broker.send.responses import UNIQUE_KEY_SIZE_MAX, Place, SendResponses, places_of
-from kerolox.broker.tables.system_topics import NOT_FOR_PRODUCERS, RETRY_PREFIX
 from kerolox.message import property_names, sysflag
-from kerolox.message.hosts import NO_HOST
 from kerolox.message.ids import offset_id
-from kerolox.message.plain_properties import FoundProperties
 from kerolox.message.properties import mark
-from kerolox.message.records.record import PROPERTIES_SIZE_MAX, Row
+from kerolox.message.records.record import PROPERTIES_SIZE_MAX
+from kerolox.remoting.connection import Connection
 from kerolox.remoting.router import Incoming, Later
 from kerolox.runtime.event_loop import at_end_of_turn
 from kerolox.store.log.commit_log import Append, Appended
@@ -28,147 +31,180 @@ from kerolox.wire.frames import Frame
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
 
+log = logging.getLogger(__name__)
+
 # Transactional messages and inner batches are not plain.
 _UNUSUAL = sysflag.TRANSACTION_MASK | sysflag.INNER_BATCH
 # An upper bound on the record size beside body and properties.
 _REST_SIZE_MAX = 512
 # At most this many bytes form one append: an append never spans two files of the log.
-_RUN_SIZE_MAX = 256 * 1024
-# From this many messages per loop iteration on, reading headers as columns pays.
-FEW = 16
-
-T = TypeVar("T")
+_APPEND_SIZE_MAX = 256 * 1024
+# Fewer messages are cheaper one by one.
+COLUMNS_MIN = 4
 
 
 class SendCollector:
     def __init__(self, parts: BrokerParts, admission: Admission) -> None:
         config, message_put = parts.config, parts.message_put
-        self._config = config
-        self._topics = parts.topics.topics
         self._admission = admission
         self._message_put = message_put
         self.request_queue = parts.request_queues["send"]
-        self._read = message_put.encoder.properties.read
         self._body_size_max = message_put.encoder.body_size_max
         self._cluster = mark(property_names.CLUSTER) + config.broker_cluster_name.encode() + b"\x02"
         self._properties_size_max = PROPERTIES_SIZE_MAX - len(self._cluster) - 1
         # A message that fits into no file of the log would have all others of its append refused.
         self._size_max = message_put.store.log.append_size_max - len(self._cluster) - _REST_SIZE_MAX
         self._loop: asyncio.AbstractEventLoop | None = None
-        # The topics of this loop iteration; None for a topic whose messages are not plain.
-        self._usual: dict[str, Usual | None] = {}
-        # The messages of this loop iteration.
-        self._run = Run(self)
-        # The connection of the last message, and its packed address.
-        self._origin: Any = None
-        self._born_host = NO_HOST
+        # What arrived in this loop iteration, in order, and when the first of it did.
+        self._arrived: list[Incoming[Any] | HeaderBlock] = []
+        self.began = 0
         self.statistics = parts.statistics
         self.answers = SendResponses(config, message_put)
-        # Whether the last loop iteration brought at least FEW messages.
-        self.is_busy = False
-        # A frame that a template may be learnt from, and the function that learns it if the request is taken.
-        self.candidate: Frame | None = None
-        self.learn: Callable[[Frame, Incoming[Any], FoundProperties], None] = lambda frame, request, found: None
+        self._blocks = HeaderBlocks()
 
     def take(self, request: Incoming[Any]) -> bool:
-        """Take a plain send, which is stored with the others of this loop iteration; False if it is not plain."""
-        header: Sending = request.header
-        topic = header.topic
-        usual = self._usual.get(topic)
-        if usual is None and topic not in self._usual:
-            usual = self._look_up(topic)
-        queue_id, body, properties = header.queue_id, request.body, header.properties
-        if (
-            usual is None
-            or not 0 <= queue_id < usual.queue_count
-            or not 0 < len(body) <= self._body_size_max
-            or not properties
-            or header.batch
-            or header.sys_flag & _UNUSUAL
-        ):
-            return False
-        data = properties.encode("utf-8", "surrogateescape")
-        fits = len(data) <= self._properties_size_max and len(body) + len(data) <= self._size_max
-        read = self._read(data) if fits else None
-        request_queue = self.request_queue
-        if read is None or request_queue.under_way >= request_queue.capacity:
-            return False
-        unique_key = read[0]
-        if not unique_key.isalnum() or len(unique_key) > UNIQUE_KEY_SIZE_MAX:
-            return False
-        if request.origin is not self._origin:
-            # Messages of one read follow each other, so the address is looked up once.
-            self._origin, self._born_host = request.origin, born_host(request.origin.remote)
-        if self.candidate is not None:
-            candidate, self.candidate = self.candidate, None
-            self.learn(candidate, request, read)
-        request_queue.under_way += 1
-        run = self._run
-        run.requests.append(request)
-        run.found.append(read)
-        run.rows.append(
-            (
-                (usual.topic, queue_id),
-                header.flag,
-                header.sys_flag,
-                header.born_timestamp,
-                self._born_host,
-                header.reconsume_times or 0,
-                body,
-                data + self._cluster if data[-1] == 2 else data + b"\x02" + self._cluster,
-            )
-        )
+        """Take a send, which is handled at the end of this loop iteration."""
+        if not self._arrived:
+            self._begin()
+        self._arrived.append(request)
         return True
 
-    def _look_up(self, name: str) -> "Usual | None":
-        """Return what `usual` does, for the first message of a topic in this loop iteration."""
-        if not self._usual:
-            self._loop = self._loop or asyncio.get_running_loop()
-            at_end_of_turn(self._loop, self._end)
-            self._run.began = perf_counter_ns()
-        usual = self._usual[name] = self.usual(name)
-        return usual
+    def collect(self, frames: Sequence[Frame], connection: Connection) -> Sequence[Frame]:
+        """Collect the frames of one read, undecoded, if a template may match them; return them otherwise."""
+        serializations, headers, bodies = zip(*frames, strict=True)
+        known = self._blocks.find(serializations, headers, bodies)
+        if known is None:
+            return frames
+        if not self._arrived:
+            self._begin()
+        last = self._arrived[-1] if self._arrived else None
+        if not isinstance(last, HeaderBlock) or last.known is not known:
+            last = HeaderBlock(known)
+            self._arrived.append(last)
+        last.add(headers, bodies, connection)
+        return ()
 
-    def usual(self, name: str) -> "Usual | None":
-        """Return the name and queue count of a topic with plain messages; None for any other."""
-        topic, config = self._topics.get(name), self._config
-        is_usual = (
-            topic is not None
-            and not topic.order
-            and not config.start_accept_send_request_time_stamp
-            and name not in NOT_FOR_PRODUCERS
-            and not name.startswith(RETRY_PREFIX)
-        )
-        if topic is None or not is_usual:
-            return None
-        return Usual(topic.topic_name, max(topic.write_queue_nums, topic.read_queue_nums))
-
-    def fits(self, body_size_min: int, body_size_max: int, properties_size: int, count: int) -> bool:
-        """Whether `count` messages with bodies and properties of these sizes can be taken."""
-        return (
-            body_size_min > 0
-            and body_size_max <= self._body_size_max
-            and properties_size <= self._properties_size_max
-            and body_size_max + properties_size <= self._size_max
-            and self.request_queue.under_way + count <= self.request_queue.capacity
-        )
-
-    def closed(self, properties: bytes) -> bytes:
-        """Return the properties after the unique key, with those that the broker adds."""
-        return properties + (self._cluster if properties.endswith(b"\x02") else b"\x02" + self._cluster)
+    def _begin(self) -> None:
+        self._loop = self._loop or asyncio.get_running_loop()
+        at_end_of_turn(self._loop, self._end)
+        self.began = perf_counter_ns()
 
     def _end(self) -> None:
-        self._usual, self._origin, self.candidate = {}, None, None
-        self.is_busy = len(self._run.requests) >= FEW
-        self.submit()
+        """Handle what has arrived in this loop iteration."""
+        arrived, self._arrived = self._arrived, []
+        candidate, self._blocks.candidate = self._blocks.candidate, None
+        self._blocks.is_busy = sum(1 if isinstance(item, Incoming) else len(item) for item in arrived) >= FEW
+        if len(arrived) < COLUMNS_MIN and all(type(item) is Incoming for item in arrived):
+            # The usual case under low load.
+            for request in cast("list[Incoming[Any]]", arrived):
+                request.connection.handle_taken(request)
+            return
+        sends = SendColumns()
+        plain = self._message_put.encoder.properties
+        for kind, group in groupby(self._readable(arrived), type):
+            if kind is HeaderBlock:
+                for block in group:
+                    sends.add_block(cast("HeaderBlock", block))
+            else:
+                sends.add_requests(cast("list[Incoming[Any]]", list(group)), plain)
+        offenders = self._find_unusual(sends) if len(sends) >= COLUMNS_MIN else range(len(sends))
+        first = 0
+        for end in (*sorted(offenders), len(sends)):
+            self._store(sends, first, end)
+            if end < len(sends):
+                _handle_singly(sends, end, end + 1)
+            first = end + 1
+        if candidate is not None:
+            self._learn(candidate, sends)
 
-    def submit(self) -> None:
-        """Store the collected sends now, so that log order equals arrival order for what follows."""
-        run = self._run
-        if run.requests:
-            # The submitted run keeps its lists; later messages go to a new one.
-            self._run = Run(self)
-            run.submit(self._message_put)
+    def _readable(self, arrived: Iterable[Incoming[Any] | HeaderBlock]) -> Iterator[Incoming[Any] | HeaderBlock]:
+        """Yield requests, and blocks whose headers were read; decode the frames of other blocks."""
+        for item in arrived:
+            if isinstance(item, HeaderBlock):
+                yield from self._read(item)
+            else:
+                yield item
+
+    def _read(self, block: HeaderBlock) -> Iterator[Incoming[Any] | HeaderBlock]:
+        """Read a block, and ask the policies. Requests of connections that they do not admit are decoded."""
+        admitted = [False] * len(block.owners)
+        try:
+            if len(block) >= COLUMNS_MIN and block.read():
+                admitted = [connection.admits(block.known.request, count) for connection, count in block.owners]
+                self._blocks.note_used()
+            else:
+                self._blocks.forget(block.known)
+        except Exception:
+            # These and all other requests must be answered, whatever failed.
+            log.exception("decoding %d collected sends one by one", len(block))
+            self._blocks.forget(block.known)
+        if all(admitted):
+            yield block
+            return
+        for (connection, part), is_admitted in zip(block.split(), admitted, strict=True):
+            if is_admitted and part.read():
+                yield part
+            else:
+                yield from self._decode(part.frames, connection)
+
+    def _decode(self, frames: Sequence[Frame], connection: Connection) -> list[Incoming[Any] | HeaderBlock]:
+        """Hand frames back to their connection, and return the requests that it has decoded and this took."""
+        try:
+            connection.answer(frames)
+        except Exception:
+            # A failing connection must not keep the others from being answered.
+            log.exception("closed the connection to %s", connection.remote)
+            connection.abort()
+        taken, self._arrived = self._arrived, []
+        return taken
+
+    def _find_unusual(self, sends: SendColumns) -> set[int]:
+        """Return the rows that are not plain, and must be handled one by one."""
+        messages = sends.messages
+        queues = set(messages.queues)
+        queue_counts = {topic: self._admission.plain_queue_count(topic) for topic in {topic for topic, _ in queues}}
+        body_sizes, properties_sizes = list(map(len, messages.bodies)), list(map(len, messages.properties))
+        sizes, key_sizes = list(map(add, body_sizes, properties_sizes)), list(map(len, sends.unique_keys))
+        # A column, what is to be looked at first, and the rule: if all of that is usual, so is the whole column.
+        rules: tuple[tuple[Sequence[Any], Iterable[Any], Callable[[Any], bool]], ...] = (
+            (messages.queues, queues, lambda queue: 0 <= queue[1] < queue_counts[queue[0]]),
+            (messages.sys_flags, set(messages.sys_flags), lambda sys_flag: not sys_flag & _UNUSUAL),
+            (sends.batches, set(sends.batches), not_),
+            (sends.unique_keys, (b"".join(sends.unique_keys),), bytes.isalnum),
+            (key_sizes, _extremes(key_sizes), lambda size: 0 < size <= UNIQUE_KEY_SIZE_MAX),
+            (body_sizes, _extremes(body_sizes), lambda size: 0 < size <= self._body_size_max),
+            (properties_sizes, _extremes(properties_sizes), lambda size: size <= self._properties_size_max),
+            (sizes, _extremes(sizes), lambda size: size <= self._size_max),
+        )
+        room = self.request_queue.capacity - self.request_queue.under_way
+        unusual = set(range(max(room, 0), len(sends)))
+        for column, first_look, is_usual in rules:
+            if not all(map(is_usual, first_look)):
+                unusual.update(row for row, value in enumerate(column) if not is_usual(value))
+        return unusual
+
+    def _store(self, sends: SendColumns, first: int, end: int) -> None:
+        """Store plain sends together, unless they are few."""
+        if end - first < COLUMNS_MIN:
+            _handle_singly(sends, first, end)
+            return
+        part = sends.part(first, end)
+        properties, cluster = part.messages.properties, self._cluster
+        part.messages.properties = [
+            data + cluster if data.endswith(b"\x02") else data + b"\x02" + cluster for data in properties
+        ]
+        self.request_queue.under_way += len(part)
+        Run(self, part).submit(self._message_put)
+
+    def _learn(self, candidate: Frame, sends: SendColumns) -> None:
+        """Learn a template from a frame if it was a plain send without keys."""
+        body = candidate[2]
+        # CPython has one object for each body of one byte, so the frame cannot be recognized by it.
+        for row, request in enumerate(sends.requests if len(body) > 1 else ()):
+            if request is not None and request.body is body:
+                if sends.unique_keys[row] and not sends.keys[row]:
+                    self._blocks.learn(candidate, request, sends.unique_keys[row], sends.tags[row])
+                return
 
     def refused(self, error: Exception) -> Reply[h.Sent]:
         return self._admission.refused(refusal(error))
@@ -184,65 +220,63 @@ class SendCollector:
         )
 
 
-class Usual(NamedTuple):
-    """A topic whose messages are plain."""
+def _extremes(sizes: Sequence[int]) -> tuple[int, int]:
+    return min(sizes), max(sizes)
 
-    topic: str
-    queue_count: int
+
+def _handle_singly(sends: SendColumns, first: int, end: int) -> None:
+    for row in range(first, end):
+        sends.origins[row].handle_taken(sends.request(row))
 
 
 class Run:
-    """Messages that are appended together, and their requests."""
+    """Plain sends that are appended together."""
 
-    __slots__ = ("_drafts", "_sends", "began", "found", "requests", "rows")
+    __slots__ = ("_appends", "_began", "_collector", "_sends")
 
-    def __init__(self, sends: SendCollector) -> None:
+    def __init__(self, collector: SendCollector, sends: SendColumns) -> None:
+        self._collector = collector
         self._sends = sends
-        self.began = perf_counter_ns()
-        self.requests: list[Incoming[Any]] = []
-        self.rows: list[Row] = []
-        self.found: list[FoundProperties] = []
-        self._drafts: list[Append] = []
+        self._began = collector.began
+        self._appends: list[Append] = []
 
     def submit(self, message_put: MessagePut) -> None:
+        sends, store = self._sends, message_put.store
         try:
-            size_max = min(message_put.store.log.append_size_max, _RUN_SIZE_MAX)
-            self._drafts = self.make(message_put, size_max)
-            message_put.store.submit_all(self._drafts, self, at_once=True)
+            size_max = min(store.log.append_size_max, _APPEND_SIZE_MAX)
+            encode = message_put.encoder.encode_plain
+            self._appends = encode(message_put.store_host, sends.messages, sends.key_columns, size_max)
+            store.submit_all(self._appends, self, at_once=True)
         except Exception as error:
-            self._refuse_all(error)
-
-    def make(self, message_put: MessagePut, size_max: int) -> list[Append]:
-        return message_put.encoder.encode_plain(message_put.store_host, self.rows, self.found, size_max)
+            self._refuse(sends, error)
 
     def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
-        sends = self._sends
-        drafts, requests, found = self._drafts, self.requests, self.found
-        if len(appended) < len(drafts):
-            drafts = drafts[first : first + len(appended)]
-            requests, found = self._of(first, drafts, requests), self._of(first, drafts, found)
-        self._count(drafts, len(requests))
-        places = places_of(drafts[0], appended[0])
-        for draft, at in zip(drafts[1:], appended[1:], strict=True):
-            places += places_of(draft, at)
+        collector = self._collector
+        appends = self._appends[first : first + len(appended)]
+        sends = self._part(first, len(appends))
+        self._count(appends, len(sends))
+        places: list[Place] = []
+        for append, position in zip(appends, appended, strict=True):
+            places += places_of(append, position)
         if is_durable:
-            sends.answers.send_all(requests, found, places)
+            collector.answers.send_all(sends, places)
             return
-        for request, (unique_key, _, _), place in zip(requests, found, places, strict=True):
-            Later[h.Sent](request).answer(sends.not_durable(place, unique_key))
+        for row, place in enumerate(places):
+            Later[h.Sent](sends.request(row)).answer(collector.not_durable(place, sends.unique_keys[row]))
 
-    def _count(self, drafts: Sequence[Append], count: int) -> None:
+    def _count(self, appends: Sequence[Append], count: int) -> None:
         """Count stored messages, by topic."""
-        self._sends.request_queue.under_way -= count
-        nanos = perf_counter_ns() - self.began
-        put_all = self._sends.statistics.put_all
-        for draft in drafts:
-            if draft.queues is None:
-                put_all(draft.topic, len(draft.starts), len(draft.records), nanos)
+        self._collector.request_queue.under_way -= count
+        nanos, put_all = perf_counter_ns() - self._began, self._collector.statistics.put_all
+        for append in appends:
+            assert append.queues is not None
+            topics = [topic for topic, _ in append.queues]
+            if topics.count(topics[0]) == len(topics):
+                put_all(topics[0], len(topics), len(append.records), nanos)
                 continue
             totals: dict[str, list[int]] = {}
-            sizes = map(sub, (*draft.starts[1:], len(draft.records)), draft.starts)
-            for (topic, _), size in zip(draft.queues, sizes, strict=True):
+            sizes = map(sub, (*append.starts[1:], len(append.records)), append.starts)
+            for topic, size in zip(topics, sizes, strict=True):
                 total = totals.get(topic)
                 if total is None:
                     totals[topic] = [1, size]
@@ -253,20 +287,17 @@ class Run:
                 put_all(topic, messages, size, nanos)
 
     def refused(self, first: int, count: int, error: Exception) -> None:
-        self._refuse(self._of(first, self._drafts[first : first + count], self.requests), error)
+        self._refuse(self._part(first, count), error)
 
-    def _refuse_all(self, error: Exception) -> None:
-        self._refuse(self.requests, error)
+    def _refuse(self, sends: SendColumns, error: Exception) -> None:
+        self._collector.request_queue.under_way -= len(sends)
+        reply = self._collector.refused(error)
+        for row in range(len(sends)):
+            Later[h.Sent](sends.request(row)).answer(reply)
 
-    def _refuse(self, requests: Sequence[Incoming[Any]], error: Exception) -> None:
-        self._sends.request_queue.under_way -= len(requests)
-        reply = self._sends.refused(error)
-        for request in requests:
-            Later[h.Sent](request).answer(reply)
-
-    def _of(self, first: int, drafts: Sequence[Append], messages: list[T]) -> list[T]:
-        """Return the slice of `messages` that `drafts` cover; `first` is the index of the first append."""
-        if len(drafts) == len(self._drafts):
-            return messages
-        start = sum(len(draft.starts) for draft in self._drafts[:first])
-        return messages[start : start + sum(len(draft.starts) for draft in drafts)]
+    def _part(self, first: int, count: int) -> SendColumns:
+        """Return the sends that `count` appends cover, the first of which has index `first`."""
+        start = sum(len(append.starts) for append in self._appends[:first])
+        return self._sends.part(
+            start, start + sum(len(append.starts) for append in self._appends[first : first + count])
+        )

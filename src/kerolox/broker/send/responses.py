@@ -1,17 +1,16 @@
 """Responses to sends: encodes where each message was stored from templates, without a header object."""
 
 import functools
-from collections.abc import Iterable, Sequence
-from operator import add
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import msgspec
 
 from kerolox.broker.config import BrokerConfig
+from kerolox.broker.send.columns import SendColumns
 from kerolox.broker.send.put import MessagePut
 from kerolox.message.hosts import Host
-from kerolox.message.plain_properties import FoundProperties
-from kerolox.remoting.connection import Connection
 from kerolox.remoting.router import Incoming
 from kerolox.store.log.commit_log import Append, Appended
 from kerolox.wire import binary
@@ -46,8 +45,7 @@ class SendResponses:
         if request.serialization == JSON:
             template = _json_template(host, config.region_id, config.trace_on)
             header = template % (queue_id, unique_key, physical_offset, queue_offset, request.opaque)
-            size = len(header)
-            return _pack_prefix(4 + size, size) + header
+            return _prefix(len(header)) + header
         return self._binary(queue_id, physical_offset, queue_offset, unique_key, request.opaque)
 
     def _binary(self, queue_id: int, physical_offset: int, queue_offset: int, unique_key: bytes, opaque: int) -> bytes:
@@ -64,50 +62,30 @@ class SendResponses:
         )
         return binary_answer_with(fields, opaque)
 
-    def write_all(
-        self, serialization: int, opaques: Sequence[int], unique_keys: Sequence[bytes], places: Iterable[Place]
-    ) -> list[bytes]:
-        """Return the response frames of requests in one serialization; all unique keys must be `is_plain`."""
-        host, region, is_traced = self._message_put.store_host, self._config.region_id, self._config.trace_on
-        rows = zip(places, unique_keys, opaques, strict=True)
-        if serialization == JSON:
-            template = _json_template(host, region, is_traced)
-            headers = [
-                template % (queue_id, key, physical_offset, queue_offset, opaque)
-                for (queue_id, physical_offset, queue_offset), key, opaque in rows
-            ]
-            return list(map(add, map(_json_prefix, map(len, headers)), headers))
-        return [self._binary(*place, key, opaque) for place, key, opaque in rows]
-
-    def send_all(
-        self, requests: Sequence[Incoming[Any]], found: Sequence[FoundProperties], places: Sequence[Place]
-    ) -> None:
-        """Queues the responses to plain sends, except oneway ones; the store flushes them with its callback."""
+    def send_all(self, sends: SendColumns, places: Sequence[Place]) -> None:
+        """Queue the responses to plain sends, except oneway ones; the store flushes them with its callback."""
         template = _json_template(self._message_put.store_host, self._config.region_id, self._config.trace_on)
-        connection: Connection | None = None
-        frames: list[bytes] = []
-        for request, (unique_key, _, _), place in zip(requests, found, places, strict=True):
-            if request.flag & ONEWAY_BIT:
-                continue
-            if request.origin is not connection:
-                if connection is not None:
-                    connection.send_all(frames, is_flushed=True)
-                connection, frames = request.origin, []
-            if request.serialization == JSON:
-                queue_id, physical_offset, queue_offset = place
-                header = template % (queue_id, unique_key, physical_offset, queue_offset, request.opaque)
-                size = len(header)
-                frames.append(_pack_prefix(4 + size, size) + header)
-            else:
-                frames.append(self.write(request, place, unique_key))
-        if connection is not None:
-            connection.send_all(frames, is_flushed=True)
+        rows = zip(sends.serializations, sends.opaques, sends.unique_keys, places, strict=True)
+        frames = [
+            _prefix(len(header := template % (queue_id, unique_key, physical_offset, queue_offset, opaque))) + header
+            if serialization == JSON
+            else self._binary(queue_id, physical_offset, queue_offset, unique_key, opaque)
+            for serialization, opaque, unique_key, (queue_id, physical_offset, queue_offset) in rows
+        ]
+        start = 0
+        for connection, group in groupby(sends.origins):
+            end = start + len(list(group))
+            answers, flags = frames[start:end], sends.request_flags[start:end]
+            if any(flags):
+                answers = [answer for answer, flag in zip(answers, flags, strict=True) if not flag & ONEWAY_BIT]
+            if answers:
+                connection.send_all(answers, is_flushed=True)
+            start = end
 
 
 def places_of(draft: Append, appended: Appended) -> list[Place]:
     """Return where each record of an append was stored."""
-    if draft.queues is None:
-        return [(draft.queue_id, appended.physical_offset, appended.queue_offset)]
+    assert draft.queues is not None
     physical_offsets = map(appended.physical_offset.__add__, draft.starts)
     queue_ids = [queue_id for _, queue_id in draft.queues]
     return list(zip(queue_ids, physical_offsets, draft.queue_offsets, strict=True))
@@ -119,7 +97,7 @@ def is_plain(unique_key: bytes) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _json_prefix(size: int) -> bytes:
+def _prefix(size: int) -> bytes:
     """Return the frame prefix of a JSON header of `size` bytes without a body."""
     return _pack_prefix(4 + size, size)
 

@@ -55,9 +55,9 @@ _STORE_TIMESTAMP_AT: Final = 56
 _STORE_TIMESTAMP_AT_V6: Final = 68
 
 # All fields up to the body, by two bits of sysFlag: both hosts IPv4, born host IPv6, store host IPv6, both IPv6.
-_HEADS = tuple(struct.Struct(f">IIIiiqqiq{born}sq{store}siqi") for born, store in ((8, 8), (20, 8), (8, 20), (20, 20)))
+HEADS = tuple(struct.Struct(f">IIIiiqqiq{born}sq{store}siqi") for born, store in ((8, 8), (20, 8), (8, 20), (20, 20)))
 # The same, with everything between flag and body size as one field.
-_SHARED_HEADS = tuple(struct.Struct(f">IIIii{head.size - 24}si") for head in _HEADS)
+_SHARED_HEADS = tuple(struct.Struct(f">IIIii{head.size - 24}si") for head in HEADS)
 
 # Queue offset, physical offset, everything in between, and store timestamp; for a born host of IPv4 and of IPv6.
 _STAMPS = tuple(struct.Struct(f">qq{size}sq") for size in (20, 32))
@@ -71,10 +71,10 @@ def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
         raise MessageIllegal(f"body of {body_size} bytes, at most {body_size_max} allowed")
     if properties_size > PROPERTIES_SIZE_MAX:
         check_properties(properties)
-    magic, topic = _packed_topic(message.topic)
+    magic, topic = packed_topic(message.topic)
     born_host, store_host = message.born_host, message.store_host
     hosts = (len(born_host) != IPV4_HOST_SIZE) | (len(store_host) != IPV4_HOST_SIZE) << 1
-    head = _HEADS[hosts]
+    head = HEADS[hosts]
     try:
         packed = head.pack(
             head.size + body_size + len(topic) + 2 + properties_size,
@@ -98,60 +98,6 @@ def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
     return bytearray().join((packed, body, topic, _SHORT.pack(properties_size), properties))
 
 
-# The fields of a message other than the store host: topic and queue id, flag, sysFlag, born timestamp, born host,
-# reconsume times, body and properties.
-Row: TypeAlias = tuple[tuple[str, int], int, int, int, bytes, int, bytes, bytes]
-
-
-def encode_runs(store_host: bytes, rows: Iterable[Row], size_max: int) -> list[tuple[bytearray, tuple[int, ...]]]:
-    """Encode messages of any topics, as `encode` would, but faster for many. The fields must fit; they are not checked.
-
-    Return runs of records with the start of each record in its run. A run has at most `size_max` bytes, or one record.
-    """
-    store_host_bit = (len(store_host) != IPV4_HOST_SIZE) << 1
-    crc32, short = zlib_ng.crc32, _SHORT.pack
-    runs: list[tuple[bytearray, tuple[int, ...]]] = []
-    pieces: list[bytes] = []
-    starts: list[int] = []
-    start = 0
-    for (topic, queue_id), flag, sys_flag, born_timestamp, born_host, reconsume_times, body, properties in rows:
-        magic, packed_topic = _packed_topic(topic)
-        hosts = (len(born_host) != IPV4_HOST_SIZE) | store_host_bit
-        head = _HEADS[hosts]
-        body_size, properties_size = len(body), len(properties)
-        size = head.size + body_size + len(packed_topic) + 2 + properties_size
-        if start + size > size_max and starts:
-            runs.append((bytearray().join(pieces), tuple(starts)))
-            pieces, starts, start = [], [], 0
-        packed = head.pack(
-            size,
-            magic,
-            crc32(body) & CRC_MASK,
-            queue_id,
-            flag,
-            0,
-            0,
-            sys_flag & ~sysflag.HOSTS_MASK | hosts << 4,
-            born_timestamp,
-            born_host,
-            0,
-            store_host,
-            reconsume_times,
-            0,
-            body_size,
-        )
-        pieces += (packed, body, packed_topic, short(properties_size), properties)
-        starts.append(start)
-        start += size
-    runs.append((bytearray().join(pieces), tuple(starts)))
-    return runs
-
-
-def head_size(message: Message) -> int:
-    """Return the size of the record's head, which precedes the body."""
-    return _HEADS[_host_bits(message)].size
-
-
 def _host_bits(message: Message) -> int:
     return (len(message.born_host) != IPV4_HOST_SIZE) | (len(message.store_host) != IPV4_HOST_SIZE) << 1
 
@@ -162,18 +108,18 @@ def shared_head(message: Message) -> tuple[struct.Struct, int, bytes, bytes]:
     The first element packs a head from size, magic, CRC, queue id, flag, middle part and body size. The others are the
     magic, the middle part, and the length-prefixed topic, which follows the body.
     """
-    magic, topic = _packed_topic(message.topic)
+    magic, topic = packed_topic(message.topic)
     born_host, store_host, hosts = message.born_host, message.store_host, _host_bits(message)
     sys_flag = message.sys_flag & ~sysflag.HOSTS_MASK | hosts << 4
     times = message.reconsume_times
-    packed = _HEADS[hosts].pack(
+    packed = HEADS[hosts].pack(
         0, 0, 0, 0, 0, 0, 0, sys_flag, message.born_timestamp, born_host, 0, store_host, times, 0, 0
     )
     return _SHARED_HEADS[hosts], magic, packed[_QUEUE_OFFSET_AT:-4], topic
 
 
 @functools.lru_cache(maxsize=8192)
-def _packed_topic(topic: str) -> tuple[int, bytes]:
+def packed_topic(topic: str) -> tuple[int, bytes]:
     """Return the magic that the topic requires, and the length-prefixed topic."""
     try:
         data = topic.encode()
@@ -195,7 +141,7 @@ def check_properties(properties: bytes) -> None:
 
 def check_topic(topic: str) -> None:
     """Raise MessageIllegal if the topic does not fit into a record."""
-    _packed_topic(topic)
+    packed_topic(topic)
 
 
 def stamp(record: bytearray, queue_offset: int, physical_offset: int, store_timestamp: int, at: int = 0) -> None:
@@ -288,7 +234,7 @@ def decode_all(buffer: Buffer, *, check_crc: bool = False) -> list[Message]:
 def decode(buffer: Buffer, at: int = 0, *, check_crc: bool = False) -> Message:
     """Decode the record at `at`; RecordError if it is invalid. Bytes after the record are ignored."""
     try:
-        head = _HEADS[buffer[at + HOSTS_AT] >> 4 & 3]
+        head = HEADS[buffer[at + HOSTS_AT] >> 4 & 3]
         (
             size,
             magic,

@@ -66,19 +66,31 @@ class RecordKeys:
             columns = [list(compress(column, is_wanted)) for column in columns]
         return cls(*map(list, columns))
 
-    def add(self, topic: str, keys: tuple[bytes, bytes, bytes], physical_offset: int) -> None:
+    def add(self, topic: str, keys: tuple[bytes, bytes, bytes], physical_offset: int, store_timestamp: int) -> None:
         self.topics.append(topic)
         self.unique_keys.append(keys[0])
         self.keys.append(keys[1])
         self.tags.append(keys[2])
         self.physical_offsets.append(physical_offset)
+        self.store_timestamps.append(store_timestamp)
 
-    def add_all(self, topics: Sequence[str], columns: KeyColumns, physical_offsets: Sequence[int]) -> None:
+    def add_all(
+        self, topics: Sequence[str], columns: KeyColumns, physical_offsets: Sequence[int], store_timestamp: int
+    ) -> None:
         self.topics += topics
         self.unique_keys += columns.unique_keys
         self.keys += columns.keys
         self.tags += columns.tags
         self.physical_offsets += physical_offsets
+        self.store_timestamps += [store_timestamp] * len(topics)
+
+    def extend(self, others: Self) -> None:
+        self.topics += others.topics
+        self.unique_keys += others.unique_keys
+        self.keys += others.keys
+        self.tags += others.tags
+        self.physical_offsets += others.physical_offsets
+        self.store_timestamps += others.store_timestamps
 
 
 def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:

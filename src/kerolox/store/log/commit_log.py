@@ -20,6 +20,10 @@ class KeyColumns(msgspec.Struct, gc=False):
     tags: Sequence[bytes]
     tags_codes: Sequence[int]
 
+    def part(self, first: int, end: int) -> "KeyColumns":
+        part = slice(first, end)
+        return KeyColumns(self.unique_keys[part], self.keys[part], self.tags[part], self.tags_codes[part])
+
 
 class Append(msgspec.Struct, gc=False):
     """One encoded record, or several, that are appended together; their offsets are not known yet."""

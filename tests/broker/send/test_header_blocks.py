@@ -1,4 +1,4 @@
-"""Sends that are alike, taken together: over real sockets, many in one turn of the loop."""
+"""Sends with equal headers, read by a template: over real sockets, many in one loop iteration."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kerolox.broker.send import uniform
-from kerolox.broker.send.collector import FEW
+from kerolox.broker.send.columns import SendColumns
+from kerolox.broker.send.header_blocks import FEW, HeaderBlock
 from kerolox.codes import RequestCode, ResponseCode
 from kerolox.message import sysflag
 from kerolox.remoting.address import parse_address
@@ -56,15 +56,15 @@ async def connect(broker: BrokerFixture) -> Any:
 
 @pytest.fixture
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many were taken together, each time they were."""
+    """The sizes of the blocks that a template has read."""
     counts: list[int] = []
-    made = uniform._UniformRun.__init__
+    add_block = SendColumns.add_block
 
-    def note(run: Any, *arguments: Any) -> None:
-        made(run, *arguments)
-        counts.append(len(arguments[-1]))
+    def note(sends: SendColumns, block: HeaderBlock) -> None:
+        add_block(sends, block)
+        counts.append(len(block))
 
-    monkeypatch.setattr(uniform._UniformRun, "__init__", note)
+    monkeypatch.setattr(SendColumns, "add_block", note)
     return counts
 
 
@@ -357,9 +357,8 @@ async def test_nothing_large_is_kept_to_learn_from(broker: BrokerFixture, connec
 
     await sender.exchange([encode(JSON, code=RequestCode.GET_BROKER_RUNTIME_INFO, opaque=1, **change)])
 
-    sends: Any = broker.broker.router.collect
-    assert sends.__self__._collector.is_busy
-    assert sends.__self__._collector.candidate is None
+    collect: Any = broker.broker.router.collect
+    assert collect.__self__._blocks.candidate is None
 
 
 async def test_if_they_cannot_be_taken_together_they_and_all_others_are_answered(
