@@ -10,6 +10,7 @@ from kerolox.namesrv import NamesrvConfig
 from kerolox.wire import command
 from kerolox.wire.bodies.registration import RegisterBrokerBody, compress, crc32
 from kerolox.wire.bodies.routes import QueueData, TopicRouteData
+from kerolox.wire.bodies.topic_pieces import DecodedRegistration
 from kerolox.wire.bodies.topics import TopicConfigTable, TopicQueueMappingInfo
 from kerolox.wire.headers import namesrv as h
 from tests.namesrv.conftest import STANDARD_TOPICS, NamesrvFixture, topic, version
@@ -229,6 +230,19 @@ async def test_a_repeated_registration_is_decoded_again_after_a_configuration_ch
     assert "U" not in await namesrv.topics()
 
 
+async def test_a_repeated_registration_is_applied_again_after_its_group_was_dropped(namesrv: NamesrvFixture) -> None:
+    """Another address takes over the id and leaves: then the group is gone, but the first broker is still alive."""
+    first, second = namesrv.broker(), namesrv.broker(address="10.0.0.6:10911")
+    await first.register(*STANDARD_TOPICS)
+    await second.register(*STANDARD_TOPICS)
+    await second.unregister()
+    assert await namesrv.topics() == set()
+
+    await first.register(*STANDARD_TOPICS)
+
+    assert await namesrv.addresses() == {0: "10.0.0.5:10911"}
+
+
 async def test_a_refused_registration_leaves_nothing_behind(namesrv: NamesrvFixture) -> None:
     """An entry without a live broker would never be removed."""
     with pytest.raises(SystemFailure, match="topic name of 2000 characters"):
@@ -344,7 +358,7 @@ async def test_a_broker_that_disconnects_during_a_long_registration_leaves_nothi
     header = h.RegisterBroker(
         broker_id=0, cluster_name="C", broker_addr="a:1", ha_server_addr="a:2", broker_name="broker-a"
     )
-    steps = table.register_steps(header, body, channel := object())
+    steps = table.register_steps(header, DecodedRegistration(body), channel := object())
     next(steps)
     assert 0 < len(table.topics) < 5000
 

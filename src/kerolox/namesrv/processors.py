@@ -20,8 +20,9 @@ from kerolox.runtime.clock import Clock
 from kerolox.runtime.cooperative import Steps, run_at_once, run_in_steps
 from kerolox.runtime.files import Disk
 from kerolox.wire.bodies.body import REQUEST
-from kerolox.wire.bodies.registration import RegisterBrokerBody, crc32, decoding, decompressing
+from kerolox.wire.bodies.registration import RegisterBrokerBody, check_counts, crc32, decoding, decompressing
 from kerolox.wire.bodies.routes import TopicRouteData
+from kerolox.wire.bodies.topic_pieces import DecodedRegistration, decoding_pieces
 from kerolox.wire.bodies.topics import DataVersion, TopicConfigTable, TopicSysFlag
 from kerolox.wire.header import Empty
 from kerolox.wire.headers import namesrv as h
@@ -102,11 +103,35 @@ class BrokerProcessor:
         registered = self._table.renew(header, request.body, connection)
         if registered is not None:
             return registered
-        body = yield from _decode_steps(request)
+        decoded = yield from self._decode_steps(request)
         if connection.is_closed:
             # The close event is over, so nothing would remove the broker again before it expires.
             raise SystemFailure("the connection was closed while the registration was decoded")
-        return (yield from self._table.register_steps(header, body, connection, body_hash=hash(request.body)))
+        return (yield from self._table.register_steps(header, decoded, connection, body_hash=hash(request.body)))
+
+    def _decode_steps(self, request: Incoming[h.RegisterBroker]) -> Steps[DecodedRegistration]:
+        header, body = request.header, request.body
+        if header.body_crc32 and header.body_crc32 != crc32(body):
+            raise SystemFailure("crc32 not match")
+        if not body:
+            return DecodedRegistration(RegisterBrokerBody())
+        try:
+            # Before 3.0.11 the body was only the topic config table.
+            is_table = request.version < Version.V3_0_11
+            if header.compressed and not is_table:
+                return DecodedRegistration((yield from decompressing(body, request.version)))
+            check_counts(body)
+            if not is_table:
+                decoded = self._table.decode_changes(header, body) or (yield from decoding_pieces(body))
+                if decoded is not None:
+                    return decoded
+            if len(body) > REQUEST.dialect_size_max:
+                return DecodedRegistration((yield from decoding(body, is_table=is_table)))
+            if is_table:
+                return DecodedRegistration(RegisterBrokerBody(None, TopicConfigTable.decode(body, REQUEST)))
+            return DecodedRegistration(RegisterBrokerBody.decode(body, REQUEST))
+        except ProtocolError as error:
+            raise SystemFailure(f"Failed to decode RegisterBrokerBody: {error}") from error
 
     def _reply(self, registered: h.BrokerRegistered) -> Reply[h.BrokerRegistered]:
         return Reply(registered, self._order_topics())
@@ -283,26 +308,6 @@ def _is_long(request: Incoming[h.RegisterBroker]) -> bool:
     """Whether decoding a registration may take more than a few milliseconds; a compressed one may be any size."""
     size_max = _COMPRESSED_SHORT_MAX if request.header.compressed else _SHORT_MAX
     return len(request.body) > size_max
-
-
-def _decode_steps(request: Incoming[h.RegisterBroker]) -> Steps[RegisterBrokerBody]:
-    header, body = request.header, request.body
-    if header.body_crc32 and header.body_crc32 != crc32(body):
-        raise SystemFailure("crc32 not match")
-    if not body:
-        return RegisterBrokerBody()
-    try:
-        # Before 3.0.11 the body was only the topic config table.
-        is_table = request.version < Version.V3_0_11
-        if header.compressed and not is_table:
-            return (yield from decompressing(body, request.version))
-        if len(body) > _SHORT_MAX:
-            return (yield from decoding(body, is_table=is_table))
-        if is_table:
-            return RegisterBrokerBody(None, TopicConfigTable.decode(body, REQUEST))
-        return RegisterBrokerBody.decode(body, REQUEST)
-    except ProtocolError as error:
-        raise SystemFailure(f"Failed to decode RegisterBrokerBody: {error}") from error
 
 
 def _listed(is_enabled: bool, topics: Callable[[], bytes]) -> Reply[Empty]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from kerolox.errors import SystemFailure
 from kerolox.namesrv.config import NamesrvConfig
 from kerolox.namesrv.entries import MASTER_ID, BrokerAddress, BrokerGroup, LiveBroker, Topic
@@ -12,6 +14,7 @@ from kerolox.runtime.clock import Clock
 from kerolox.runtime.cooperative import Steps, run_at_once
 from kerolox.wire.bodies.registration import RegisterBrokerBody
 from kerolox.wire.bodies.routes import QueueData
+from kerolox.wire.bodies.topic_pieces import DecodedRegistration, decode_changes
 from kerolox.wire.bodies.topics import DataVersion, Perm, TopicConfig, TopicConfigTable, TopicQueueMappingInfo
 from kerolox.wire.headers.namesrv import BrokerRegistered, NotifyMinBrokerIdChange, RegisterBroker
 
@@ -60,35 +63,55 @@ class RouteTable:
         broker = BrokerAddress(header.cluster_name, header.broker_addr)
         live = self.live.get(broker)
         # Compare headers first: they contain a checksum of the body, so the body is hashed only if that is equal.
-        if (
-            live is None
-            or live.header != header
-            or live.body_hash_and_revision != (hash(body), self.groups[live.group].revision)
-        ):
+        if live is None or live.header != header or not self._is_current(live) or live.body_hash != hash(body):
             return None
         live.last_heartbeat = self._clock.monotonic()
         if live.channel is not channel:
             self._move_to_channel(broker, live, channel)
         return self._response_to(header)
 
+    def decode_changes(self, header: RegisterBroker, body: bytes) -> DecodedRegistration | None:
+        """Decode a registration without most of the topics that are unchanged since the broker's last one.
+
+        None if it must be decoded as a whole. The result must be registered at once, before anything else changes.
+        """
+        live = self.live.get(BrokerAddress(header.cluster_name, header.broker_addr))
+        if (
+            live is None
+            or live.pieces is None
+            or live.header != msgspec.structs.replace(header, body_crc32=live.header.body_crc32)
+            or not self._is_current(live)
+            # To delete the topics that a registration lacks, all its names must be known.
+            or self._config.delete_topic_with_broker_registration
+        ):
+            return None
+        return decode_changes(body, live.pieces, self.groups[live.group].topics)
+
+    def _is_current(self, live: LiveBroker) -> bool:
+        """Whether nothing else has changed the group of a broker, or its topics, since the broker's registration."""
+        group = self.groups.get(live.group)
+        return group is not None and group.revision == live.revision
+
     def register(
         self, header: RegisterBroker, body: RegisterBrokerBody, channel: object, *, body_hash: int | None = None
     ) -> BrokerRegistered:
         """Apply a registration in one go; see `register_steps`."""
-        return run_at_once(self.register_steps(header, body, channel, body_hash=body_hash))
+        return run_at_once(self.register_steps(header, DecodedRegistration(body), channel, body_hash=body_hash))
 
     def register_steps(
-        self, header: RegisterBroker, body: RegisterBrokerBody, channel: object, *, body_hash: int | None = None
+        self, header: RegisterBroker, decoded: DecodedRegistration, channel: object, *, body_hash: int | None = None
     ) -> Steps[BrokerRegistered]:
         """Apply a registration, and return the address of the master to a slave.
 
         The first step checks everything and adds the broker; its topics follow in portions. The caller must not start
-        another registration of the same broker before they are complete.
+        another registration of the same broker before they are complete. Topics that `decode_changes` has left out stay
+        as they are.
 
         SystemFailure if the first registration of a broker has exactly one topic: that is an incremental registration
         that has overtaken the full one. `body_hash` is the hash of the encoded body, for `renew`.
         """
         broker = BrokerAddress(header.cluster_name, header.broker_addr)
+        body = decoded.body
         self._check_bounds(broker, header, body)
         self._leave_other_group(broker, header.broker_name)
         table = body.topic_config_serialize_wrapper
@@ -111,11 +134,13 @@ class RouteTable:
         is_prime_slave = not is_old_version and not is_master and header.broker_id == group.min_id
         known = self.live.get(broker)
         updates_topics = is_master or is_prime_slave
+        has_changed = is_first or known is None or known.data_version != table.data_version
         if updates_topics:
             self._remove_missing(group, table)
-        self._add_live(broker, header, body, channel, body_hash)
+            if has_changed:
+                self._set_writer(group, broker)
+        live = self._add_live(broker, header, body, channel, body_hash)
         if updates_topics:
-            has_changed = is_first or known is None or known.data_version != table.data_version
             perm_mask = _NOT_WRITE if is_prime_slave and group.enable_acting_master else -1
             configs = iter(table.topic_config_table.values())
             while portion := list(islice(configs, _TOPICS_PER_STEP)):
@@ -124,8 +149,12 @@ class RouteTable:
                     yield
                     if broker not in self.live or self.groups.get(group.name) is not group:
                         raise SystemFailure("the broker was unregistered during its registration")
+                    if has_changed:
+                        # Another broker of the group may have registered meanwhile.
+                        self._set_writer(group, broker)
             if has_changed:
                 self._update_mappings(group, table.topic_queue_mapping_info_map or {})
+                live.pieces = decoded.pieces
         if self._config.notify_min_broker_id_changed and header.broker_id < min_id_before:
             self._notify_min_id_change(group, ha_address=header.ha_server_addr)
         return self._response_to(header)
@@ -210,6 +239,13 @@ class RouteTable:
             for gone in [topic for name, topic in group.topics.items() if name not in configs]:
                 self._remove_queues(gone, group)
 
+    @staticmethod
+    def _set_writer(group: BrokerGroup, broker: BrokerAddress) -> None:
+        """Record whose topics the table has from now on: those of another broker may differ from its registration."""
+        if group.writer != broker:
+            group.writer = broker
+            group.renew_revision()
+
     def _update_topics(
         self, group: BrokerGroup, configs: Iterable[TopicConfig], has_changed: bool, perm_mask: int
     ) -> None:
@@ -253,7 +289,7 @@ class RouteTable:
         body: RegisterBrokerBody,
         channel: object,
         body_hash: int | None,
-    ) -> None:
+    ) -> LiveBroker:
         group = self.groups[header.broker_name]
         previous = self.live.get(broker)
         filter_servers = previous.filter_servers if previous is not None else []
@@ -264,16 +300,18 @@ class RouteTable:
             log.info("broker %s of group %s registered", broker.address, header.broker_name)
         else:
             self._remove_live(broker)
-        self.live[broker] = LiveBroker(
+        live = self.live[broker] = LiveBroker(
             group=header.broker_name,
             header=header,
-            body_hash_and_revision=(body_hash, group.revision),
+            body_hash=body_hash,
+            revision=group.revision,
             last_heartbeat=self._clock.monotonic(),
             data_version=body.topic_config_serialize_wrapper.data_version,
             channel=channel,
             filter_servers=filter_servers,
         )
         self._by_channel.setdefault(channel, set()).add(broker)
+        return live
 
     def _response_to(self, header: RegisterBroker) -> BrokerRegistered:
         """Return the master's addresses to a slave, if the master is alive; empty for the master itself."""
@@ -403,8 +441,10 @@ class RouteTable:
             self._check_topics([name])
         topic = self.topics.get(name) or self._new_topic(name)
         for queues in queue_datas:
-            topic.queues[queues.broker_name] = queues
-            self.groups[queues.broker_name].topics[name] = topic
+            group = self.groups[queues.broker_name]
+            topic.queues[group.name] = queues
+            group.topics[name] = topic
+            group.renew_revision()
         topic.encoded_routes.clear()
 
     def delete_topic(self, name: str, cluster: str | None = None) -> None:
@@ -424,6 +464,7 @@ class RouteTable:
         group = self.groups.get(broker_name)
         if group is None:
             return 0
+        group.renew_revision()
         for topic in group.topics.values():
             queues = topic.queues[broker_name]
             queues.perm = _READ_WRITE if is_writable else queues.perm & _NOT_WRITE
@@ -440,7 +481,7 @@ class RouteTable:
         group.topics.pop(topic.name, None)
         if topic.mappings is not None:
             topic.mappings = {name: mapping for name, mapping in topic.mappings.items() if name != group.name} or None
-        group.revision += 1
+        group.renew_revision()
         topic.encoded_routes.clear()
         if not topic.queues and self.topics.get(topic.name) is topic:
             del self.topics[topic.name]

@@ -25,6 +25,9 @@ from kerolox.wire.bodies.topics import DataVersion, TopicConfig, TopicConfigTabl
 TOPICS_MAX = 100_000
 # Enough for TOPICS_MAX topics. A larger inflated size means a decompression bomb.
 INFLATED_SIZE_MAX = 8 * 1024 * 1024
+# A topic has at most two objects (itself and its attributes) and nine members.
+_OBJECTS_MAX = 2 * TOPICS_MAX + 10
+_VALUES_MAX = 12 * TOPICS_MAX
 
 # Work per step, so that a large registration does not block the event loop: each of these takes 5 to 15 ms.
 _INFLATE_STEP_SIZE = 1024 * 1024
@@ -142,14 +145,20 @@ class _RawBody(msgspec.Struct, rename="camel"):
     topic_config_serialize_wrapper: _RawTable = msgspec.field(default_factory=_RawTable)
 
 
-def decoding(data: bytes, *, is_table: bool = False) -> Steps[RegisterBrokerBody]:
-    """Decode a JSON registration of any size in steps. With `is_table`, `data` is only the topic table."""
-    # A topic has at most two objects (itself and its attributes) and nine members.
+def check_counts(data: bytes) -> None:
+    """Refuse a JSON registration that seems to have more than TOPICS_MAX topics."""
+    # Each object takes at least a byte, and counting takes longer than everything else if few topics have changed.
+    if len(data) <= _OBJECTS_MAX:
+        return
     objects, values = data.count(b"{"), data.count(b",") + data.count(b"[")
-    if objects > 2 * TOPICS_MAX + 10 or values > 12 * TOPICS_MAX:
+    if objects > _OBJECTS_MAX or values > _VALUES_MAX:
         raise ProtocolError(
             f"registration of {objects} objects and {values} values, at most {TOPICS_MAX} topics allowed"
         )
+
+
+def decoding(data: bytes, *, is_table: bool = False) -> Steps[RegisterBrokerBody]:
+    """Decode a JSON registration of any size in steps. With `is_table`, `data` is only the topic table."""
     yield
     try:
         raw = _decode_raw(data, is_table=is_table)
