@@ -104,7 +104,7 @@ def handles(
     """Mark the method of a processor that handles `request`: a plain function or a coroutine function.
 
     A plain method may return an awaitable if it finds that it must wait. `take` names a method of the same processor
-    that gets the request first; if it returns True it has taken the request, and responds to it together with others.
+    that gets the request first: it collects requests, responds to many together, and has others handled one by one.
     """
 
     def mark(method: Callable[[Any, Any], Answering[A]]) -> Any:
@@ -121,7 +121,7 @@ class _Route(msgspec.Struct):
     method: Callable[[Any], Any]
     request_queue: RequestQueue
     is_coroutine: bool
-    take: Callable[[Any], bool] | None
+    take: Callable[[Any], None] | None
     # The fields of an error response: Java sends those of the expected response type, empty.
     error_ext: dict[str, str] | None
 
@@ -169,7 +169,7 @@ class Router:
         request: type[Request[Any]],
         request_queue: str,
         method: Callable[[Any], Any],
-        take: Callable[[Any], bool] | None,
+        take: Callable[[Any], None] | None,
     ) -> None:
         where = f"{method.__qualname__} for {request.__name__}"
         if request.code in self._table:
@@ -295,7 +295,8 @@ class Router:
             if self._policies:
                 for policy in self._policies:
                     policy.admit(request)
-            if route.take is not None and route.take(request):
+            if route.take is not None:
+                route.take(request)
                 return None
         except Exception as error:
             return _failed(request, error, route.error_ext)

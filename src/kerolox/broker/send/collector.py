@@ -8,10 +8,9 @@ others are handled one by one, in their place between the plain ones, so that lo
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
 from operator import add, not_, sub
 from time import perf_counter_ns
-from typing import Any, cast
+from typing import Any, TypeAlias
 
 from kerolox.broker.parts import BrokerParts
 from kerolox.broker.send.admission import Admission
@@ -42,6 +41,9 @@ _APPEND_SIZE_MAX = 256 * 1024
 # Fewer messages are cheaper one by one.
 COLUMNS_MIN = 4
 
+# Sends that arrived one after the other: decoded requests, or frames for a template.
+Group: TypeAlias = list[Incoming[Any]] | HeaderBlock
+
 
 class SendCollector:
     def __init__(self, parts: BrokerParts, admission: Admission) -> None:
@@ -51,23 +53,24 @@ class SendCollector:
         self.request_queue = parts.request_queues["send"]
         self._body_size_max = message_put.encoder.body_size_max
         self._cluster = mark(property_names.CLUSTER) + config.broker_cluster_name.encode() + b"\x02"
-        self._properties_size_max = PROPERTIES_SIZE_MAX - len(self._cluster) - 1
         # A message that fits into no file of the log would have all others of its append refused.
-        self._size_max = message_put.store.log.append_size_max - len(self._cluster) - _REST_SIZE_MAX
+        self._size_max = message_put.store.log.append_size_max - _REST_SIZE_MAX
         self._loop: asyncio.AbstractEventLoop | None = None
         # What arrived in this loop iteration, in order, and when the first of it did.
-        self._arrived: list[Incoming[Any] | HeaderBlock] = []
+        self._arrived: list[Group] = []
+        # The requests that were taken since the last block.
+        self._taken: list[Incoming[Any]] | None = None
         self.began = 0
         self.statistics = parts.statistics
         self.answers = SendResponses(config, message_put)
         self._blocks = HeaderBlocks()
 
-    def take(self, request: Incoming[Any]) -> bool:
+    def take(self, request: Incoming[Any]) -> None:
         """Take a send, which is handled at the end of this loop iteration."""
-        if not self._arrived:
-            self._begin()
-        self._arrived.append(request)
-        return True
+        if self._taken is None:
+            self._taken = []
+            self._add(self._taken)
+        self._taken.append(request)
 
     def collect(self, frames: Sequence[Frame], connection: Connection) -> Sequence[Frame]:
         """Collect the frames of one read, undecoded, if a template may match them; return them otherwise."""
@@ -75,57 +78,53 @@ class SendCollector:
         known = self._blocks.find(serializations, headers, bodies)
         if known is None:
             return frames
-        if not self._arrived:
-            self._begin()
         last = self._arrived[-1] if self._arrived else None
         if not isinstance(last, HeaderBlock) or last.known is not known:
             last = HeaderBlock(known)
-            self._arrived.append(last)
+            self._add(last)
+            self._taken = None
         last.add(headers, bodies, connection)
         return ()
 
-    def _begin(self) -> None:
-        self._loop = self._loop or asyncio.get_running_loop()
-        at_end_of_turn(self._loop, self._end)
-        self.began = perf_counter_ns()
+    def _add(self, group: Group) -> None:
+        if not self._arrived:
+            self._loop = self._loop or asyncio.get_running_loop()
+            at_end_of_turn(self._loop, self._end)
+            self.began = perf_counter_ns()
+        self._arrived.append(group)
+
+    def _arrivals(self) -> list[Group]:
+        """Return what has arrived since the last call."""
+        arrived, self._arrived, self._taken = self._arrived, [], None
+        return arrived
 
     def _end(self) -> None:
         """Handle what has arrived in this loop iteration."""
-        arrived, self._arrived = self._arrived, []
+        arrived = self._arrivals()
         candidate, self._blocks.candidate = self._blocks.candidate, None
-        self._blocks.is_busy = sum(1 if isinstance(item, Incoming) else len(item) for item in arrived) >= FEW
-        if len(arrived) < COLUMNS_MIN and all(type(item) is Incoming for item in arrived):
+        self._blocks.is_busy = sum(map(len, arrived)) >= FEW
+        if len(arrived) == 1 and isinstance(arrived[0], list) and len(arrived[0]) < COLUMNS_MIN:
             # The usual case under low load.
-            for request in cast("list[Incoming[Any]]", arrived):
+            for request in arrived[0]:
                 request.connection.handle_taken(request)
             return
-        sends = SendColumns()
-        plain = self._message_put.encoder.properties
-        for kind, group in groupby(self._readable(arrived), type):
-            if kind is HeaderBlock:
-                for block in group:
-                    sends.add_block(cast("HeaderBlock", block))
-            else:
-                sends.add_requests(cast("list[Incoming[Any]]", list(group)), plain)
-        offenders = self._find_unusual(sends) if len(sends) >= COLUMNS_MIN else range(len(sends))
+        sends = SendColumns(self._cluster)
+        for group in arrived:
+            for part in self._read(group) if isinstance(group, HeaderBlock) else (group,):
+                if isinstance(part, HeaderBlock):
+                    sends.add_block(part)
+                else:
+                    sends.add_requests(part, self._message_put.encoder.properties)
+        unusual = self._find_unusual(sends) if len(sends) >= COLUMNS_MIN else range(len(sends))
         first = 0
-        for end in (*sorted(offenders), len(sends)):
+        for end in (*sorted(unusual), len(sends)):
             self._store(sends, first, end)
-            if end < len(sends):
-                _handle_singly(sends, end, end + 1)
+            _handle_singly(sends, end, min(end + 1, len(sends)))
             first = end + 1
         if candidate is not None:
             self._learn(candidate, sends)
 
-    def _readable(self, arrived: Iterable[Incoming[Any] | HeaderBlock]) -> Iterator[Incoming[Any] | HeaderBlock]:
-        """Yield requests, and blocks whose headers were read; decode the frames of other blocks."""
-        for item in arrived:
-            if isinstance(item, HeaderBlock):
-                yield from self._read(item)
-            else:
-                yield item
-
-    def _read(self, block: HeaderBlock) -> Iterator[Incoming[Any] | HeaderBlock]:
+    def _read(self, block: HeaderBlock) -> Iterator[Group]:
         """Read a block, and ask the policies. Requests of connections that they do not admit are decoded."""
         admitted = [False] * len(block.owners)
         try:
@@ -147,39 +146,42 @@ class SendCollector:
             else:
                 yield from self._decode(part.frames, connection)
 
-    def _decode(self, frames: Sequence[Frame], connection: Connection) -> list[Incoming[Any] | HeaderBlock]:
-        """Hand frames back to their connection, and return the requests that it has decoded and this took."""
+    def _decode(self, frames: Sequence[Frame], connection: Connection) -> list[Group]:
+        """Hand frames back to their connection, which decodes them, and return those that were taken."""
         try:
             connection.answer(frames)
         except Exception:
             # A failing connection must not keep the others from being answered.
             log.exception("closed the connection to %s", connection.remote)
             connection.abort()
-        taken, self._arrived = self._arrived, []
-        return taken
+        return self._arrivals()
 
     def _find_unusual(self, sends: SendColumns) -> set[int]:
         """Return the rows that are not plain, and must be handled one by one."""
         messages = sends.messages
         queues = set(messages.queues)
         queue_counts = {topic: self._admission.plain_queue_count(topic) for topic in {topic for topic, _ in queues}}
-        body_sizes, properties_sizes = list(map(len, messages.bodies)), list(map(len, messages.properties))
-        sizes, key_sizes = list(map(add, body_sizes, properties_sizes)), list(map(len, sends.unique_keys))
-        # A column, what is to be looked at first, and the rule: if all of that is usual, so is the whole column.
-        rules: tuple[tuple[Sequence[Any], Iterable[Any], Callable[[Any], bool]], ...] = (
-            (messages.queues, queues, lambda queue: 0 <= queue[1] < queue_counts[queue[0]]),
-            (messages.sys_flags, set(messages.sys_flags), lambda sys_flag: not sys_flag & _UNUSUAL),
-            (sends.batches, set(sends.batches), not_),
-            (sends.unique_keys, (b"".join(sends.unique_keys),), bytes.isalnum),
-            (key_sizes, _extremes(key_sizes), lambda size: 0 < size <= UNIQUE_KEY_SIZE_MAX),
-            (body_sizes, _extremes(body_sizes), lambda size: 0 < size <= self._body_size_max),
-            (properties_sizes, _extremes(properties_sizes), lambda size: size <= self._properties_size_max),
-            (sizes, _extremes(sizes), lambda size: size <= self._size_max),
+        body_sizes, properties_sizes = set(map(len, messages.bodies)), set(map(len, messages.properties))
+        key_sizes = set(map(len, sends.unique_keys))
+        # A rule, values to try first, and the column: if all of those values are usual, so is the whole column.
+        rules: tuple[tuple[Callable[[Any], bool], Iterable[Any], Iterable[Any]], ...] = (
+            (lambda queue: 0 <= queue[1] < queue_counts[queue[0]], queues, messages.queues),
+            (lambda sys_flag: not sys_flag & _UNUSUAL, set(messages.sys_flags), messages.sys_flags),
+            (not_, set(sends.batches), sends.batches),
+            (bytes.isalnum, (b"".join(sends.unique_keys),), sends.unique_keys),
+            (lambda size: 0 < size <= UNIQUE_KEY_SIZE_MAX, _extremes(key_sizes), map(len, sends.unique_keys)),
+            (lambda size: 0 < size <= self._body_size_max, _extremes(body_sizes), map(len, messages.bodies)),
+            (lambda size: size <= PROPERTIES_SIZE_MAX, _extremes(properties_sizes), map(len, messages.properties)),
+            (
+                lambda size: size <= self._size_max,
+                (max(body_sizes) + max(properties_sizes),),
+                map(add, map(len, messages.bodies), map(len, messages.properties)),
+            ),
         )
         room = self.request_queue.capacity - self.request_queue.under_way
         unusual = set(range(max(room, 0), len(sends)))
-        for column, first_look, is_usual in rules:
-            if not all(map(is_usual, first_look)):
+        for is_usual, tried, column in rules:
+            if not all(map(is_usual, tried)):
                 unusual.update(row for row, value in enumerate(column) if not is_usual(value))
         return unusual
 
@@ -189,10 +191,6 @@ class SendCollector:
             _handle_singly(sends, first, end)
             return
         part = sends.part(first, end)
-        properties, cluster = part.messages.properties, self._cluster
-        part.messages.properties = [
-            data + cluster if data.endswith(b"\x02") else data + b"\x02" + cluster for data in properties
-        ]
         self.request_queue.under_way += len(part)
         Run(self, part).submit(self._message_put)
 
@@ -220,7 +218,7 @@ class SendCollector:
         )
 
 
-def _extremes(sizes: Sequence[int]) -> tuple[int, int]:
+def _extremes(sizes: set[int]) -> tuple[int, int]:
     return min(sizes), max(sizes)
 
 

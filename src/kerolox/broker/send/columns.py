@@ -14,7 +14,7 @@ from kerolox.remoting.connection import Connection
 from kerolox.remoting.router import Incoming
 from kerolox.store.log.commit_log import KeyColumns
 
-_NO_COLUMNS = ("messages", "blocks")
+_NO_COLUMNS = ("cluster", "messages", "blocks")
 
 
 @dataclass(slots=True)
@@ -24,6 +24,8 @@ class SendColumns:
     The unique key of a message with unusual properties is empty.
     """
 
+    # A property that the broker adds to each message.
+    cluster: bytes
     # The decoded requests; None for those that a template has read.
     requests: list[Incoming[Any] | None] = field(default_factory=list)
     origins: list[Connection] = field(default_factory=list)
@@ -49,7 +51,7 @@ class SendColumns:
             return self
         columns = {name: getattr(self, name)[first:end] for name in self.__slots__ if name not in _NO_COLUMNS}
         blocks = [(start - first, block) for start, block in self.blocks]
-        return type(self)(messages=self.messages.part(first, end), blocks=blocks, **columns)
+        return type(self)(self.cluster, messages=self.messages.part(first, end), blocks=blocks, **columns)
 
     @property
     def key_columns(self) -> KeyColumns:
@@ -75,7 +77,8 @@ class SendColumns:
         messages.born_hosts += map(hosts.__getitem__, origins)
         messages.reconsume_times += [header.reconsume_times or 0 for header in headers]
         messages.bodies += [request.body for request in requests]
-        messages.properties += properties
+        cluster, end_and_cluster = self.cluster, b"\x02" + self.cluster
+        messages.properties += [data + (cluster if data.endswith(b"\x02") else end_and_cluster) for data in properties]
         unique_keys, keys, tags = plain.read_all(properties)
         self.unique_keys += unique_keys
         self.keys += keys
@@ -102,7 +105,9 @@ class SendColumns:
         messages.born_timestamps += columns.born_timestamps
         messages.reconsume_times += [header.reconsume_times or 0] * count
         messages.bodies += block.bodies
-        messages.properties += [template.before + key + template.after for key in columns.unique_keys]
+        before, after = template.before, template.after
+        after += self.cluster if after.endswith(b"\x02") else b"\x02" + self.cluster
+        messages.properties += [before + key + after for key in columns.unique_keys]
         self.unique_keys += columns.unique_keys
         self.keys += [b""] * count
         self.tags += [tag] * count

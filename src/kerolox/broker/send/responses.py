@@ -2,7 +2,8 @@
 
 import functools
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import compress, count
+from operator import is_not
 from typing import Any, TypeAlias
 
 import msgspec
@@ -72,14 +73,16 @@ class SendResponses:
             else self._binary(queue_id, physical_offset, queue_offset, unique_key, opaque)
             for serialization, opaque, unique_key, (queue_id, physical_offset, queue_offset) in rows
         ]
+        origins, flags = sends.origins, sends.request_flags
+        if any(flags):
+            is_awaited = [not flag & ONEWAY_BIT for flag in flags]
+            frames, origins = list(compress(frames, is_awaited)), list(compress(origins, is_awaited))
+        # The responses of one connection are sent together.
+        changes = compress(count(1), map(is_not, origins[1:], origins))
         start = 0
-        for connection, group in groupby(sends.origins):
-            end = start + len(list(group))
-            answers, flags = frames[start:end], sends.request_flags[start:end]
-            if any(flags):
-                answers = [answer for answer, flag in zip(answers, flags, strict=True) if not flag & ONEWAY_BIT]
-            if answers:
-                connection.send_all(answers, is_flushed=True)
+        for end in (*changes, len(origins)):
+            if end > start:
+                origins[start].send_all(frames[start:end], is_flushed=True)
             start = end
 
 
