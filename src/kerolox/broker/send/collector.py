@@ -74,6 +74,8 @@ class SendCollector:
 
     def collect(self, frames: Sequence[Frame], connection: Connection) -> Sequence[Frame]:
         """Collect the frames of one read, undecoded, if a template may match them; return them otherwise."""
+        if len(frames) < FEW and not self._blocks.is_busy:
+            return frames
         serializations, headers, bodies = zip(*frames, strict=True)
         known = self._blocks.find(serializations, headers, bodies)
         if known is None:
@@ -103,7 +105,7 @@ class SendCollector:
         arrived = self._arrivals()
         candidate, self._blocks.candidate = self._blocks.candidate, None
         self._blocks.is_busy = sum(map(len, arrived)) >= FEW
-        if len(arrived) == 1 and isinstance(arrived[0], list) and len(arrived[0]) < COLUMNS_MIN:
+        if len(arrived) == 1 and isinstance(arrived[0], list) and _are_few(arrived[0]):
             # The usual case under low load.
             for request in arrived[0]:
                 request.connection.handle_taken(request)
@@ -216,6 +218,11 @@ class SendCollector:
             unique_key.decode("utf-8", "replace"),
             is_durable=False,
         )
+
+
+def _are_few(requests: Sequence[Incoming[Any]]) -> bool:
+    """Whether handling requests one by one is cheaper than to look for plain sends among them."""
+    return len(requests) < COLUMNS_MIN or all(request.header.batch for request in requests)
 
 
 def _extremes(sizes: set[int]) -> tuple[int, int]:

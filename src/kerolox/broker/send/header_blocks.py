@@ -111,10 +111,8 @@ class HeaderBlocks:
     def find(
         self, serializations: Sequence[int], headers: Sequence[bytes], bodies: Sequence[bytes]
     ) -> KnownHeader | None:
-        """Return the template that may match all frames of a read; None if there is none, or if they are few."""
+        """Return the template that may match all frames of a read; None if there is none."""
         count = len(headers)
-        if count < FEW and not self.is_busy:
-            return None
         header = headers[0]
         size = len(header)
         for key_size in self._key_sizes:
