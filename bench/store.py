@@ -21,14 +21,14 @@ from bench.page import replace_part
 from bench.report import Report, Section
 from bench.store_queues import many_queues
 from bench.store_rates import Load, append_rates, read_rates
-from bench.store_recovery import GIB, Kind, recoveries
+from bench.store_recovery import GIB, MIXED, Kind, recoveries
 from kerolox.store.config import FlushDiskType
 
 T = TypeVar("T")
 
 BODY_SIZES = (128, 1024, 64 * 1024)
 QUEUE_COUNTS = (1, 1_000)
-RECOVERY_KINDS = (Kind(1024, 1), Kind(1024, 1 / 2, has_keys=True), Kind(128, 1 / 8))
+RECOVERY_KINDS = (Kind(1024, 1), Kind(1024, 1 / 2, has_keys=True), Kind(128, 1 / 8), Kind(MIXED, 1 / 4))
 MESSAGES_MAX = 100_000
 
 

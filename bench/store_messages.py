@@ -12,6 +12,8 @@ from kerolox.store.config import FlushDiskType, StoreConfig
 from kerolox.store.log.commit_log import Append
 
 QUEUES_PER_TOPIC = 1_000
+MIXED_TOPICS = 12
+_MIXED_SIZE_MAX = 4096
 _SEED = 20_261_115
 
 
@@ -32,6 +34,25 @@ def _draft(body: bytes, number: int, queues: int, *, has_keys: bool) -> Append:
     }
     if has_keys:
         properties["KEYS"] = f"order-{number:08d} customer-{number * 7919 % 100_000:06d}"
+    return Append(topic, queue_id, encode(Message(topic, body, to_bytes(properties), queue_id=queue_id)))
+
+
+def mixed_drafts(count: int, first: int = 0) -> list[Append]:
+    """Return messages of several topics with bodies of 20 B to 4 KiB; most have a tag, and up to three keys."""
+    drawn = random.Random(_SEED + first)
+    text = drawn.randbytes(_MIXED_SIZE_MAX)
+    return [_mixed_draft(text, number, drawn) for number in range(first, first + count)]
+
+
+def _mixed_draft(text: bytes, number: int, drawn: random.Random) -> Append:
+    topic, queue_id = f"mixed-{10 ** (number % MIXED_TOPICS)}", number % 8
+    properties = {"UNIQ_KEY": f"7F000001{4711:08X}{0x18B4AAC2:08X}{number:08X}", "WAIT": "true"}
+    if drawn.random() < 0.8:
+        properties["TAGS"] = "tag-of-a-message-type"[: drawn.randint(1, 20)]
+    if drawn.random() < 0.8:
+        keys = [f"order-{drawn.randrange(10 ** drawn.randint(1, 8))}" for _ in range(drawn.choice((1, 1, 1, 2, 3)))]
+        properties["KEYS"] = " ".join(keys)
+    body = text[: int(20 * (_MIXED_SIZE_MAX / 20) ** drawn.random())]
     return Append(topic, queue_id, encode(Message(topic, body, to_bytes(properties), queue_id=queue_id)))
 
 

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.child_process import in_child, in_killed_child
-from bench.store_messages import config, drafts
+from bench.store_messages import config, drafts, mixed_drafts
+from kerolox.store.log.commit_log import Append
 from kerolox.store.store import Store
 
 GIB = 1024**3
 QUEUES = 64
+# Stands for a body size that differs from message to message.
+MIXED = 0
 _GROUP = 256
 _CHUNK_SIZE = 1024 * 1024
 
@@ -30,7 +33,15 @@ class Kind(NamedTuple):
     has_keys: bool = False
 
     def __str__(self) -> str:
+        if self.body_size == MIXED:
+            return "20 B to 4 KiB bodies of several topics"
         return f"{self.body_size} B bodies" + (" and two keys" if self.has_keys else "")
+
+    def drafts(self, first: int) -> list[Append]:
+        """Return the next messages of the log."""
+        if self.body_size == MIXED:
+            return mixed_drafts(_GROUP, first)
+        return drafts(self.body_size, _GROUP, QUEUES, first, has_keys=self.has_keys)
 
 
 class Cost(NamedTuple):
@@ -91,7 +102,7 @@ def _fill(directory: Path, kind: Kind, size: int) -> tuple[int, int]:
     store.recover()
     records = 0
     while store.log.end_offset < size:
-        records += len(store.append(drafts(kind.body_size, _GROUP, QUEUES, records, has_keys=kind.has_keys)))
+        records += len(store.append(kind.drafts(records)))
     # The log itself is durable; queues, index and checkpoint are not.
     asyncio.run(store.flusher.flush())
     return records, store.log.end_offset

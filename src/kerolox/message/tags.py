@@ -5,6 +5,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Sequence
+from operator import getitem
 from typing import Final
 
 _BITS = 0xFFFFFFFF
@@ -32,6 +33,8 @@ _TOPIC_SIZE_MAX = 255
 # left * 31**n + right; no intermediate value overflows its part of a lane.
 _LANE_SIZES: Final = (8, 16, 32, 64)
 _LANES: Final = 128
+# Fewer keys of several topics than this are hashed without looking for a common prefix.
+_MANY: Final = 32
 
 
 def _steps(lane_size: int) -> tuple[tuple[int, int, int], ...]:
@@ -50,6 +53,9 @@ def _steps(lane_size: int) -> tuple[tuple[int, int, int], ...]:
 
 
 _STEPS = {size: _steps(size) for size in _LANE_SIZES}
+
+# -2**31, of which the absolute value does not fit.
+_INT_MIN = array("i", [-0x80000000]).tobytes()
 
 # The number that is 1 in each lane.
 _ONES = {size: int.from_bytes((bytes(size - 1) + b"\1") * _LANES) for size in _STEPS}
@@ -86,25 +92,41 @@ def key_hash(topic: str, key: bytes) -> int:
 def key_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
     """Return the `key_hash` of each pair of topic and key; three times as fast for many."""
     count, sizes = len(keys), list(map(len, keys))
-    if count > 1 and sizes.count(sizes[0]) == count and topics.count(topics[0]) == count:
-        found = _equal_size_hashes(topics[0], keys)
-        if found:
-            return found
-    if max(sizes, default=0) > _LANE_SIZES[-1] or not b"".join(keys).isascii():
-        return _mixed_hashes(topics, keys)
+    is_equal_size = count > 1 and sizes.count(sizes[0]) == count
+    words = array("i")
+    if is_equal_size and topics.count(topics[0]) == count:
+        words = _equal_size_words(keys, _topic_hash(topics[0]))
+    if not words:
+        if max(sizes, default=0) > _LANE_SIZES[-1] or not b"".join(keys).isascii():
+            return _mixed_hashes(topics, keys)
+        words = _equal_size_words(keys, 0) if is_equal_size and count >= _MANY else _words(keys, sizes)
+        prefixes = {topic: _topic_prefixes(topic) for topic in set(topics)}
+        words = _sums(words, array("I", list(map(getitem, map(prefixes.__getitem__, topics), sizes))))
+    # As in `key_hash`.
+    hashes = list(map(abs, words))
+    return [hashed & 0x7FFFFFFF for hashed in hashes] if _INT_MIN in words.tobytes() else hashes
+
+
+def _words(keys: Sequence[bytes], sizes: Sequence[int]) -> "array[int]":
+    """Return the hashes of keys without their topics; no key may be too long for a lane."""
     lane_size = _lane_size(max(sizes, default=0))
     # Leading zeros do not change the hash.
-    text = b"".join(keys if sizes.count(lane_size) == count else [key.rjust(lane_size, b"\0") for key in keys])
-    lanes: list[int] = []
+    text = b"".join([key.rjust(lane_size, b"\0") for key in keys])
+    words = array("i")
     for start in range(0, len(text), _LANES * lane_size):
         block = text[start : start + _LANES * lane_size]
-        lanes += _last_words("I", _combined(block, lane_size), len(block), lane_size)
-    prefixes = {topic: _topic_prefixes(topic) for topic in set(topics)}
-    # As in `key_hash`.
-    return [
-        hashed if (hashed := prefixes[topic][size] + lane & 0xFFFFFFFF) < 0x80000000 else -hashed & 0x7FFFFFFF
-        for topic, size, lane in zip(topics, sizes, lanes, strict=True)
-    ]
+        words += _last_words(_combined(block, lane_size), len(block), lane_size)
+    return words
+
+
+def _sums(left: "array[int]", right: "array[int]") -> "array[int]":
+    """Return the sums of the elements in 32 bits, signed."""
+    mask = int.from_bytes((bytes(4) + b"\xff" * 4) * ((len(left) + 1) // 2))
+    first, second = int.from_bytes(left.tobytes(), sys.byteorder), int.from_bytes(right.tobytes(), sys.byteorder)
+    # Every other element, so that there is room for the carry.
+    even = (first & mask) + (second & mask) & mask
+    odd = (first >> 32 & mask) + (second >> 32 & mask) & mask
+    return array("i", (odd << 32 | even).to_bytes(4 * len(left), sys.byteorder))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -113,8 +135,8 @@ def _topic_prefixes(topic: str) -> tuple[int, ...]:
     return tuple(_topic_hash(topic) * power & _BITS for power in _POWERS)
 
 
-def _equal_size_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
-    """Return the hashes of keys of one size and one topic; empty if they are too long or not ASCII.
+def _equal_size_words(keys: Sequence[bytes], topic_hash: int) -> "array[int]":
+    """Return the hashes of keys of one size after a topic, in 32 bits; empty if they are too long or not ASCII.
 
     The common prefix is hashed once: it is most of a unique id if one client generated them.
     """
@@ -123,7 +145,7 @@ def _equal_size_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
     shared = next((at for at in range(size) if first[at] != last[at]), size)
     lane_size = _lane_size(size - shared)
     if size - shared > lane_size or not text.isascii():
-        return []
+        return array("i")
     rests: bytes | bytearray = text
     if size == lane_size:
         shared = 0
@@ -131,15 +153,14 @@ def _equal_size_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
         rests = bytearray(len(keys) * lane_size)
         for at in range(shared - size, 0):
             rests[lane_size + at :: lane_size] = text[size + at :: size]
-    prefix = (_topic_hash(topic) * _power(shared) + _hash_ascii(first[:shared])) * _POWERS[size - shared] & _BITS
-    hashes: list[int] = []
+    prefix = (topic_hash * _power(shared) + _hash_ascii(first[:shared])) * _POWERS[size - shared] & _BITS
+    words = array("i")
     for start in range(0, len(rests), _LANES * lane_size):
         block = rests[start : start + _LANES * lane_size]
         # Adding the prefix does not overflow a lane either.
         number = _combined(block, lane_size) + prefix * (_ONES[lane_size] >> 8 * (_LANES * lane_size - len(block)))
-        hashes += map(abs, _last_words("i", number, len(block), lane_size))
-    # As in `key_hash`.
-    return [hashed & 0x7FFFFFFF for hashed in hashes] if max(hashes) > 0x7FFFFFFF else hashes
+        words += _last_words(number, len(block), lane_size)
+    return words
 
 
 def _lane_size(size: int) -> int:
@@ -155,9 +176,9 @@ def _combined(text: bytes | bytearray, lane_size: int) -> int:
     return number
 
 
-def _last_words(kind: str, number: int, size: int, lane_size: int) -> "array[int]":
-    """Return the last 32 bits of each lane of a number of `size` bytes."""
-    words = array(kind, number.to_bytes(size))[lane_size // 4 - 1 :: lane_size // 4]
+def _last_words(number: int, size: int, lane_size: int) -> "array[int]":
+    """Return the last 32 bits, signed, of each lane of a number of `size` bytes."""
+    words = array("i", number.to_bytes(size))[lane_size // 4 - 1 :: lane_size // 4]
     if sys.byteorder == "little":
         words.byteswap()
     return words

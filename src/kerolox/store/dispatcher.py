@@ -22,7 +22,7 @@ from kerolox.store.index.key_index import KeyBatch, KeyIndex
 from kerolox.store.log.commit_log import Append, Appended, CommitLog
 from kerolox.store.log.scan import Damage
 from kerolox.store.message_waiters import MessageWaiters
-from kerolox.store.queue.consume_queue import ConsumeQueue
+from kerolox.store.queue.consume_queue import ConsumeQueue, pack_entry
 from kerolox.store.queue.queue_ext import ExtendedQueue, ExtUnit
 from kerolox.store.queue.queues import Queues
 
@@ -230,25 +230,25 @@ class Dispatcher:
     def _append_columns(self, run: Columns) -> None:
         """Append queue entries, grouped by queue."""
         topics, codes = run.topics, run.tags_codes
-        if SCHEDULE_TOPIC in set(topics):
+        is_one = topics.count(topics[0]) == len(run)
+        if SCHEDULE_TOPIC in (topics[:1] if is_one else set(topics)):
             codes = [
                 self._due_timestamp(record) if record.topic == SCHEDULE_TOPIC else record.tags_code
                 for record in run.summaries()
             ]
-        is_one = topics.count(topics[0]) == len(run)
         queue_keys: Iterable[Any] = run.queue_ids if is_one else zip(topics, run.queue_ids, strict=True)
-        entries = zip(run.physical_offsets, run.sizes, codes, strict=True)
-        rows: Iterable[tuple[Any, int, QueueEntry]] = zip(queue_keys, run.queue_offsets, entries, strict=True)
+        rows: Iterable[tuple[int, Any]] = enumerate(queue_keys)
         if not all(map(sysflag.is_queued, set(run.sys_flags))):
             rows = compress(rows, map(sysflag.is_queued, run.sys_flags))
-        groups: defaultdict[Any, list[Any]] = defaultdict(list)
-        for key, queue_offset, entry in rows:
-            groups[key] += queue_offset, entry
+        groups: defaultdict[Any, list[int]] = defaultdict(list)
+        for index, key in rows:
+            groups[key].append(index)
+        queue_offsets, entries = run.queue_offsets, list(map(pack_entry, run.physical_offsets, run.sizes, codes))
         for key, group in groups.items():
             topic, queue_id = (topics[0], key) if is_one else key
-            queue = self._find(topic, queue_id, group[1][0])
+            queue = self._find(topic, queue_id, run.physical_offsets[group[0]])
             if queue is not None:
-                queue.append_all(group[::2], group[1::2])
+                queue.append_all([queue_offsets[index] for index in group], [entries[index] for index in group])
 
     def append_entry(self, record: RecordSummary) -> None:
         """Append the queue entry of a record, without index, waiters or a change of `offset`."""

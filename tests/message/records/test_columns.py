@@ -59,6 +59,34 @@ def test_all_of_many_records_are_read(size: int) -> None:
     assert equals_run(buffer)
 
 
+def test_columns_of_many_records_continue_where_the_first_ones_end() -> None:
+    buffer = run_of(*[numbered(number) for number in range(5000)])
+    found = peek_columns(buffer, 0, 5000)
+    rest = peek_columns(buffer, found.end_offset - 5000, found.end_offset)
+
+    assert 4096 <= len(found) < 5000
+    assert found.summaries() + rest.summaries() == peek_run(buffer, 0, 5000, check_crc=True)
+
+
+def test_tails_of_many_sizes_are_read_as_one_by_one() -> None:
+    """Some have no value, a marker within another name, a name twice, zeros or long values."""
+    odd = [
+        b"",
+        b"TAGS\1\2",
+        b"MYTAGS\1x\2",
+        b"TAGS\1a\2TAGS\1b",
+        b"A\1\2",
+        b"KEYS\1a\0b\2",
+        b"A\1" + b"x" * 600 + b"\2",
+    ]
+    usual = [replace(numbered(n), properties=numbered(n, A="x" * (n % 50)).properties) for n in range(200)]
+    for text in odd:
+        for place in (b"", b"TAGS\1before\2"):
+            made = [*usual[:100], replace(HELLO, properties=place + text), *usual[100:]]
+
+            assert equals_run(run_of(*made)), text
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from(["a", "bb", "b" * 600])), max_size=150))
 def test_records_of_changing_sizes_are_read(shapes: list[tuple[int, int, str]]) -> None:
     made = [

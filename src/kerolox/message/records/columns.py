@@ -2,15 +2,16 @@
 
 import functools
 import struct
-from collections.abc import Sequence
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
 from zlib_ng import zlib_ng
 
 from kerolox.message.message import CRC_MASK
-from kerolox.message.properties import find
-from kerolox.message.records.record import MAGIC_V1
+from kerolox.message.records.record import MAGIC_V1, PROPERTIES_SIZE_MAX
 from kerolox.message.records.summary import (
     KEYS_MARK,
     SECTOR_SIZE,
@@ -21,16 +22,27 @@ from kerolox.message.records.summary import (
     peek_run,
 )
 from kerolox.message.sysflag import HOSTS_MASK
-from kerolox.message.tags import SHORT_TAG_SIZE_MAX, short_tags_code, tags_code
+from kerolox.message.tags import tags_code
 
-# The head as in `peek`, with IPv4 hosts; a tenth field is the tail of the record, which follows the body.
+# The head as in `peek`, with IPv4 hosts, of a record that is read alone.
 _HEAD = struct.Struct(">IIIi4xqqi16xq20xi")
+# The indexes in it of the fields in `_Heads`; the tail is the tenth field.
 _FIELDS: Final = 10
-# Records of equal sizes are unpacked in blocks, if they are no larger than _BLOCK_RECORD_SIZE_MAX.
+_WANTED: Final = (0, 3, 4, 5, 6, 7, 9)
+# Records of equal sizes are read together, at least _BLOCK of them, if they are no larger than _RUN_RECORD_SIZE_MAX.
+# After about _RUN_MAX of them the columns end, which bounds their memory.
 _BLOCK: Final = 32
-_BLOCK_RECORD_SIZE_MAX: Final = 4096
-_MAGICS = (MAGIC_V1,) * _BLOCK
-# After blocks did not match, at most this many records are read one by one before the next attempt.
+_RUN_MAX: Final = 128 * _BLOCK
+_RUN_RECORD_SIZE_MAX: Final = 4096
+# Bytes of the head that are the same in all records of a run: size, magic, sysFlag, and size of the body.
+_RUN_CONSTANTS: Final = (*range(8), *range(36, 40), *range(_HEAD.size - 4, _HEAD.size))
+# The other fields: queue id, queue offset, physical offset and store timestamp; the tail is the fifth.
+_RUN_HEAD: Final = "12xi4xqq20xq24x"
+_RUN_FIELDS: Final = 5
+# CRCs are compared as bytes.
+_CRC_AT: Final = 8
+_CRC_MASK: Final = CRC_MASK.to_bytes(4)
+# After sizes did not repeat, at most this many records are read one by one before the next attempt.
 _PAUSE_MAX: Final = 64 * _BLOCK
 # With more distinct sizes than this, tails are read one by one.
 _SIZES_MAX: Final = 4
@@ -77,6 +89,16 @@ class Columns:
         return list(map(RecordSummary, *columns))
 
 
+class _Heads(NamedTuple):
+    sizes: list[Any]
+    queue_ids: list[Any]
+    queue_offsets: list[Any]
+    physical_offsets: list[Any]
+    sys_flags: list[Any]
+    store_timestamps: list[Any]
+    tails: list[Any]
+
+
 class _TailColumns(NamedTuple):
     topics: list[Any]
     tags_codes: list[Any]
@@ -86,28 +108,31 @@ class _TailColumns(NamedTuple):
 
 
 def peek_columns(buffer: bytes, at: int, physical_offset: int) -> Columns:
-    """Return the records of `peek_run` with `check_crc` as columns, faster if they are many."""
-    flat = _read_heads(buffer, at, physical_offset - at)
-    sizes, _, _, queue_ids, queue_offsets, offsets, flags, timestamps, _, tails = (
-        flat[field::_FIELDS] for field in range(_FIELDS)
-    )
-    found = _tail_columns(tails) if tails else None
+    """Return the records of `peek_run` with `check_crc` as columns, faster if they are many.
+
+    After some thousand records the columns may end although others follow.
+    """
+    heads = _read_heads(buffer, at, physical_offset - at)
+    found = _tail_columns(heads.tails) if heads.tails else None
     if found is None:
         # The first record is unusual, or the tail of any.
         return Columns.of(peek_run(buffer, at, physical_offset, check_crc=True))
-    return Columns(sizes, found.topics, queue_ids, queue_offsets, offsets, flags, timestamps, tails, *found[1:])
+    return Columns(heads.sizes, found.topics, *heads[1:], *found[1:])
 
 
-def _read_heads(buffer: bytes, at: int, shift: int) -> list[Any]:
-    """Return the fields of consecutive records in one flat list, up to the first invalid or unusual one.
+def _read_heads(buffer: bytes, at: int, shift: int) -> _Heads:
+    """Return the heads and tails of consecutive records, up to the first invalid or unusual one.
 
     `shift` is the physical offset of a record minus its index in the buffer.
     """
+    heads = _Heads([], [], [], [], [], [], [])
+    # Fields of records that were read one by one since the last run.
     flat: list[Any] = []
     unpack, head_size, crc32 = _HEAD.unpack_from, _HEAD.size, zlib_ng.crc32
     view, limit = memoryview(buffer), len(buffer)
     last = limit - head_size - 3
-    size_before, resume, pause = 0, 0, _BLOCK
+    # The first attempt to read a run is made at once.
+    size_before, resume, pause = int.from_bytes(buffer[at : at + 4]), 0, _BLOCK
     while at <= last:
         head = unpack(buffer, at)
         size, body_size = head[0], head[8]
@@ -121,12 +146,18 @@ def _read_heads(buffer: bytes, at: int, shift: int) -> list[Any]:
             or end > limit
         ):
             break
-        if size == size_before and at >= resume and size <= _BLOCK_RECORD_SIZE_MAX:
-            start, block = at, _block(body_size, end - body_end)
-            while at + block.size <= limit and (fields := block.read(buffer, at, shift)):
-                flat += fields
-                at += block.size
-            if at > start:
+        if size == size_before and at >= resume and size <= _RUN_RECORD_SIZE_MAX:
+            run = _read_run(buffer, at, shift, head)
+            if run is not None:
+                if flat or heads.sizes:
+                    _add_heads(heads, (flat[field::_FIELDS] for field in _WANTED))
+                    _add_heads(heads, run)
+                    flat = []
+                else:
+                    heads = run
+                if len(heads.sizes) >= _RUN_MAX:
+                    break
+                at += len(run.sizes) * size
                 pause = _BLOCK
                 continue
             resume = at + pause * size
@@ -136,37 +167,53 @@ def _read_heads(buffer: bytes, at: int, shift: int) -> list[Any]:
         flat += head
         flat.append(buffer[body_end:end])
         size_before, at = size, end
-    return flat
+    _add_heads(heads, (flat[field::_FIELDS] for field in _WANTED))
+    return heads
 
 
-class _Block:
-    """Decodes _BLOCK adjacent records whose bodies and tails have the same sizes."""
+def _add_heads(heads: _Heads, more: Iterable[list[Any]]) -> None:
+    for column, values in zip(heads, more, strict=True):
+        column += values
 
-    def __init__(self, body_size: int, tail_size: int) -> None:
-        head = _HEAD.format[1:]
-        self._fields = struct.Struct(">" + f"{head}{body_size}x{tail_size}s" * _BLOCK)
-        self._bodies = struct.Struct(">" + f"{_HEAD.size}x{body_size}s{tail_size}x" * _BLOCK)
-        self._sizes = (_HEAD.size + body_size + tail_size,) * _BLOCK
-        self._body_sizes = (body_size,) * _BLOCK
-        self.size = self._fields.size
 
-    def read(self, buffer: bytes, at: int, shift: int) -> tuple[Any, ...]:
-        """Return the fields of all records; empty if a size, magic, offset or CRC does not match."""
-        fields = self._fields.unpack_from(buffer, at)
-        if (
-            fields[0::_FIELDS] != self._sizes
-            or fields[1::_FIELDS] != _MAGICS
-            or fields[8::_FIELDS] != self._body_sizes
-            or fields[5::_FIELDS] != tuple(range(at + shift, at + shift + self.size, self._sizes[0]))
-            or any(flag & HOSTS_MASK for flag in set(fields[6::_FIELDS]))
-        ):
-            return ()
+def _read_run(buffer: bytes, at: int, shift: int, head: tuple[int, ...]) -> _Heads | None:
+    """Read adjacent records with the sizes and flags of a valid `head`; None if they are few or one is invalid."""
+    size, sys_flag, body_size = head[0], head[6], head[8]
+    count = min((len(buffer) - at) // size, _RUN_MAX)
+    for place in _RUN_CONSTANTS:
+        column = buffer[at + place : at + count * size : size]
+        if column != column[:1] * count:
+            count -= len(column.lstrip(column[:1]))
+    count -= count % _BLOCK
+    if not count:
+        return None
+    run, bodies = _run_structs(body_size, size - _HEAD.size - body_size)
+    flat: list[Any] = []
+    crcs = array("I")
+    for start in range(at, at + count * size, run.size):
+        flat += run.unpack_from(buffer, start)
         # Bodies are unpacked separately and dropped at once, so that the result holds no copies of them.
-        crcs = [crc & CRC_MASK for crc in map(zlib_ng.crc32, self._bodies.unpack_from(buffer, at))]
-        return fields if fields[2::_FIELDS] == tuple(crcs) else ()
+        crcs.fromlist(list(map(zlib_ng.crc32, bodies.unpack_from(buffer, start))))
+    if sys.byteorder == "little":
+        crcs.byteswap()
+    declared_crcs = bytearray(4 * count)
+    for place in range(4):
+        declared_crcs[place::4] = buffer[at + _CRC_AT + place : at + count * size : size]
+    if int.from_bytes(crcs.tobytes()) & int.from_bytes(_CRC_MASK * count) != int.from_bytes(declared_crcs):
+        return None
+    queue_ids, queue_offsets, offsets, timestamps, tails = (flat[field::_RUN_FIELDS] for field in range(_RUN_FIELDS))
+    if offsets != list(range(at + shift, at + shift + count * size, size)):
+        return None
+    return _Heads([size] * count, queue_ids, queue_offsets, offsets, [sys_flag] * count, timestamps, tails)
 
 
-_block = functools.lru_cache(maxsize=64)(_Block)
+@functools.lru_cache(maxsize=64)
+def _run_structs(body_size: int, tail_size: int) -> tuple[struct.Struct, struct.Struct]:
+    """Return Structs for the fields and for the bodies of _BLOCK records."""
+    return (
+        struct.Struct(">" + f"{_RUN_HEAD}{body_size}x{tail_size}s" * _BLOCK),
+        struct.Struct(">" + f"{_HEAD.size}x{body_size}s{tail_size}x" * _BLOCK),
+    )
 
 
 def _tail_columns(tails: Sequence[bytes]) -> _TailColumns | None:
@@ -190,50 +237,39 @@ def _tail_columns(tails: Sequence[bytes]) -> _TailColumns | None:
 
 
 def _single_tails(tails: Sequence[bytes]) -> _TailColumns | None:
-    """Decode tails one by one."""
-    found = _TailColumns([], [], [], [], [])
-    add_topic, add_code, add_keys, add_unique_key, add_tag = (column.append for column in found)
-    topic_of: dict[bytes, tuple[str, int]] = {}
-    for tail in tails:
-        size, start = len(tail), tail[0] + 3
-        prefix = tail[:start]
-        topic, declared_size = topic_of.get(prefix) or topic_of.setdefault(prefix, (_topic(prefix, size), size))
-        if not topic or declared_size != size or size - start >= SECTOR_SIZE or (size > start and not tail[-1]):
-            return None
-        # The inlined `find` of `peek_run`.
-        tag = keys = unique_key = b""
-        code = 0
-        at = tail.rfind(TAGS_MARK, start)
-        if at >= 0:
-            stop = tail.find(_END, at)
-            if stop > 0 and (at == start or tail[at - 1] == 2):
-                tag = tail[at + 5 : stop]
-            tag = tag or find(tail[start:], TAGS_MARK)
-            code = short_tags_code(tag) if len(tag) <= SHORT_TAG_SIZE_MAX else tags_code(tag)
-        at = tail.rfind(KEYS_MARK, start)
-        if at >= 0:
-            stop = tail.find(_END, at)
-            if stop > 0 and (at == start or tail[at - 1] == 2):
-                keys = tail[at + 5 : stop]
-            keys = keys or find(tail[start:], KEYS_MARK)
-        at = tail.rfind(UNIQ_KEY_MARK, start)
-        if at >= 0:
-            stop = tail.find(_END, at)
-            if stop > 0 and (at == start or tail[at - 1] == 2):
-                unique_key = tail[at + 9 : stop]
-            unique_key = unique_key or find(tail[start:], UNIQ_KEY_MARK)
-        add_topic(topic)
-        add_code(code)
-        add_keys(keys)
-        add_unique_key(unique_key)
-        add_tag(tag)
-    return found
+    """Decode tails of any sizes."""
+    prefixes = [tail[: tail[0] + 3] for tail in tails]
+    topics = list(map(_topic, prefixes, map(len, tails)))
+    # Each name follows the end of a property, so that a marker is not found in a longer name.
+    properties = [_END + tail[len(prefix) :] for tail, prefix in zip(tails, prefixes, strict=True)]
+    text = b"".join([*properties, _END])
+    marks = [_END + marked for marked in _MARKS]
+    if (
+        not all(topics)
+        or max(map(len, properties)) > PROPERTIES_SIZE_MAX
+        # A part that did not reach the disk, see `is_torn`.
+        or (b"\0" in text and any(part[-1] == 0 or len(part) > SECTOR_SIZE for part in properties))
+        # Without a value, the same name may occur before.
+        or (b"\1\2" in text and any(marked + _END in text for marked in marks))
+    ):
+        return None
+    unique_keys, keys, tags = (
+        [part.rpartition(marked)[2].partition(_END)[0] for part in properties] if marked in text else [b""] * len(tails)
+        for marked in marks
+    )
+    return _TailColumns(topics, _tags_codes(tags), keys, unique_keys, tags)
 
 
+@functools.lru_cache(maxsize=8192)
 def _topic(prefix: bytes, tail_size: int) -> str:
     """Return the topic from the bytes before the properties; empty if the lengths do not add up."""
     is_whole = len(prefix) == prefix[0] + 3 and len(prefix) + int.from_bytes(prefix[-2:]) == tail_size
     return known_topic(prefix[1:-2]) if is_whole else ""
+
+
+def _tags_codes(tags: Sequence[bytes]) -> list[int]:
+    code_of = {tag: tags_code(tag) for tag in set(tags)}
+    return list(map(code_of.__getitem__, tags))
 
 
 def _uniform_tails(tails: Sequence[bytes]) -> _TailColumns | None:
@@ -243,54 +279,59 @@ def _uniform_tails(tails: Sequence[bytes]) -> _TailColumns | None:
     if start > size or size - start >= SECTOR_SIZE:
         return None
     text = b"".join(tails)
-    if size > start and b"\0" in text[size - 1 :: size]:
-        return None
+    # Each tail must have the names of the first one at the same positions, and no others: 1 stands after each name.
+    name_ends = [at for at, byte in enumerate(first) if byte == 1]
+    fixed = set(name_ends)
+    for end in name_ends:
+        fixed.update(range(max(first.rfind(_END, start, end), start), end))
     spans: list[tuple[int, int]] = []
     for marked in _MARKS:
         at = first.find(marked, start)
         if at < 0:
-            if marked in text:
-                return None
             spans.append((start, start))
             continue
         begin = at + len(marked)
         stop = first.find(_END, begin)
-        # Each tail must have the marker exactly once and at this position, preceded by the end of another property and
-        # followed by a value that ends at `stop`.
-        fixed = [*range(max(at - 1, start), begin), stop]
-        if (
-            stop <= begin
-            or (at > start and first[at - 1] != _END[0])
-            or text.count(marked) != count
-            or any(text[index::size] != first[index : index + 1] * count for index in fixed)
-        ):
+        if stop <= begin or (at > start and first[at - 1] != _END[0]) or first.count(marked, start) > 1:
             return None
+        fixed.add(stop)
         spans.append((begin, stop))
+    if (
+        (size > start and b"\0" in text[size - 1 :: size])
+        or text.count(b"\1") != count * len(name_ends)
+        or not all(_is_constant(text, size, at) for at in fixed)
+    ):
+        return None
     columns: list[list[bytes]] = [[b""] * count] * len(spans)
+    # The prefixes: one if they are all the same.
+    columns.append([first[:start]])
     order = sorted((span, number) for number, span in enumerate(spans) if span[0] < span[1])
-    block = _values_block(size, start, tuple(span for span, _ in order))
+    if not all(_is_constant(text, size, at) for at in range(start)):
+        order.insert(0, ((0, start), len(spans)))
+    block = _values_block(size, tuple(span for span, _ in order))
     flat: list[bytes] = []
     for fields in block.iter_unpack(text + bytes(-len(text) % block.size)):
         flat += fields
-    step = len(order) + 1
-    prefixes = flat[::step][:count]
-    for field, (_, number) in enumerate(order, 1):
-        columns[number] = flat[field::step][:count]
-        if number < 2 and _END in b"".join(columns[number]):
-            return None
-    unique_keys, keys, tags = columns
+    for field, (_, number) in enumerate(order):
+        columns[number] = flat[field : count * len(order) : len(order)]
+    unique_keys, keys, tags, prefixes = columns
     topic_of = {prefix: _topic(prefix, size) for prefix in set(prefixes)}
-    code_of = {tag: tags_code(tag) for tag in set(tags)}
-    if not all(topic_of.values()) or any(_END in tag for tag in code_of):
+    if not all(topic_of.values()) or any(_END in b"".join(values) for values in (unique_keys, keys, set(tags))):
         return None
-    topics = [topic_of[prefixes[0]]] * count if len(topic_of) == 1 else [topic_of[prefix] for prefix in prefixes]
-    return _TailColumns(topics, list(map(code_of.__getitem__, tags)), keys, unique_keys, tags)
+    topics = [topic_of[first[:start]]] * count if len(topic_of) == 1 else [topic_of[prefix] for prefix in prefixes]
+    return _TailColumns(topics, _tags_codes(tags), keys, unique_keys, tags)
+
+
+def _is_constant(text: bytes, size: int, at: int) -> bool:
+    """Whether all tails, each of `size` bytes, have the same byte at `at`."""
+    column = text[at::size]
+    return column == column[:1] * len(column)
 
 
 @functools.lru_cache(maxsize=64)
-def _values_block(size: int, start: int, spans: tuple[tuple[int, int], ...]) -> struct.Struct:
-    """Return a Struct for _BLOCK tails: the bytes before the properties, and the values at `spans`."""
-    parts, at = [f"{start}s"], start
+def _values_block(size: int, spans: tuple[tuple[int, int], ...]) -> struct.Struct:
+    """Return a Struct for the values at `spans` of _BLOCK tails."""
+    parts, at = [], 0
     for begin, stop in spans:
         parts.append(f"{begin - at}x{stop - begin}s")
         at = stop

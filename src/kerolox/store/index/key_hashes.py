@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress, islice, repeat
+from itertools import chain, compress, repeat
 from operator import sub
 from typing import Any, Final, Self
 
@@ -129,28 +129,41 @@ def hashes_by_position(run: RecordKeys) -> list[list[int]] | None:
             return None
         found += [key_hashes(topics, texts[at::step]) for at in range(step)]
     if run.tags[0]:
-        found.append(list(map(tag_hash, topics, run.tags)))
+        found.append(_tag_hashes(topics, run.tags))
     return found
+
+
+def _tag_hashes(topics: Sequence[str], tags: Sequence[bytes]) -> list[int]:
+    if topics.count(topics[0]) < len(topics):
+        is_cached = max(map(len, tags)) <= _CACHED_SIZE_MAX
+        return list(map(_cached_tag_hash if is_cached else tag_hash, topics, tags))
+    known = {tag: tag_hash(topics[0], tag) for tag in set(tags)}
+    return list(map(known.__getitem__, tags))
 
 
 def hashes_by_record(run: RecordKeys) -> tuple[list[int], list[int], list[int]]:
     """Return hash, physical offset and store timestamp of each key, record by record."""
-    topics = run.topics
-    lists = [split_keys(keys) if keys else () for keys in run.keys]
-    counts = list(map(len, lists))
-    hashed = iter(key_hashes(list(chain.from_iterable(map(repeat, topics, counts))), list(chain.from_iterable(lists))))
+    topics, keys = run.topics, run.keys
+    texts = b" ".join(filter(None, keys)).split(b" ")
+    if b"" in texts:
+        texts = list(filter(None, texts))
+        keys = [b" ".join(split_keys(text)) for text in keys]
+    counts = [text.count(b" ") + 1 if text else 0 for text in keys]
+    hashes = key_hashes(list(chain.from_iterable(map(repeat, topics, counts))), texts)
     unique_hashes = key_hashes(topics, run.unique_keys)
     found: list[int] = []
     ends: list[int] = []
-    for topic, unique_key, unique_hash, count, tag in zip(
-        topics, run.unique_keys, unique_hashes, counts, run.tags, strict=True
+    at = 0
+    for unique_key, unique_hash, count, tag, hashed_tag in zip(
+        run.unique_keys, unique_hashes, counts, run.tags, _tag_hashes(topics, run.tags), strict=True
     ):
         if unique_key:
             found.append(unique_hash)
         if count:
-            found += islice(hashed, count)
+            found += hashes[at : at + count]
+            at += count
         if tag:
-            found.append(tag_hash(topic, tag))
+            found.append(hashed_tag)
         ends.append(len(found))
     totals = list(map(sub, ends, [0, *ends[:-1]]))
     offsets = list(chain.from_iterable(map(repeat, run.physical_offsets, totals)))

@@ -11,7 +11,7 @@ from kerolox.message.records.summary import RecordSummary, is_torn, peek
 from kerolox.store.log.segments import Segments
 from kerolox.store.recovery.log_checksums import FileChecksums
 
-_CHUNK_SIZE = 1024 * 1024
+_CHUNK_SIZE = 2 * 1024 * 1024
 # A rest of a chunk smaller than this, mostly an incomplete record, is read again together with what follows it.
 _TAIL_SIZE = 64 * 1024
 _HEAD_SIZE = 8

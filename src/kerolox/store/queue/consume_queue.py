@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 ENTRY = struct.Struct(">qiq")
 ENTRY_SIZE: Final = ENTRY.size
-_pack = ENTRY.pack
+pack_entry = ENTRY.pack
 FILLER_SIZE: Final = 0x7FFFFFFF
 # Size of a record with an empty body, topic and properties.
 _RECORD_SIZE_MIN = 91
@@ -33,7 +33,7 @@ _AHEAD_SIZE = 4096
 _AHEAD_SIZE_MIN = 8 * ENTRY_SIZE
 _AHEAD_QUEUES_MAX = 1024
 # Placeholder for an entry whose record is missing, as Java writes it (ConsumeQueue.fillPreBlank).
-FILLER = _pack(0, FILLER_SIZE, 0)
+FILLER = pack_entry(0, FILLER_SIZE, 0)
 
 
 class Entry(NamedTuple):
@@ -191,18 +191,24 @@ class ConsumeQueue:
         if not self._pending:
             backlog.unwritten[self] = None
         backlog.entries += 1
-        self._pending += _pack(physical_offset, size, tags_code)
+        self._pending += pack_entry(physical_offset, size, tags_code)
         self.max_physical_offset = end
         return True
 
-    def append_all(self, queue_offsets: Sequence[int], entries: Sequence[tuple[int, int, int]]) -> None:
-        """Add entries in log order, as `append` would one by one."""
+    def append_all(self, queue_offsets: list[int], entries: list[bytes]) -> None:
+        """Add packed entries in log order, as `append` would one by one."""
         start = queue_offsets[0]
-        if queue_offsets == list(range(start, start + len(queue_offsets))):
-            self.append_run(start, entries)
-        else:
+        physical_offset, size, _ = ENTRY.unpack(entries[0])
+        if (
+            start * ENTRY_SIZE != self._written_offset + len(self._pending)
+            or physical_offset + size <= self.max_physical_offset
+            or queue_offsets != list(range(start, start + len(entries)))
+        ):
             for queue_offset, entry in zip(queue_offsets, entries, strict=True):
-                self.append(queue_offset, *entry)
+                self.append(queue_offset, *ENTRY.unpack(entry))
+            return
+        physical_offset, size, _ = ENTRY.unpack(entries[-1])
+        self._add(b"".join(entries), physical_offset + size)
 
     def append_run(self, queue_offset: int, entries: Sequence[tuple[int, int, int]]) -> None:
         """Add entries (physical offset, size, tags code) with consecutive queue offsets."""
@@ -214,13 +220,16 @@ class ConsumeQueue:
             for number, entry in enumerate(entries, queue_offset):
                 self.append(number, *entry)
             return
-        backlog = self._backlog
-        if not self._pending:
-            backlog.unwritten[self] = None
-        backlog.entries += len(entries)
-        self._pending += b"".join(starmap(_pack, entries))
         physical_offset, size, _ = entries[-1]
-        self.max_physical_offset = physical_offset + size
+        self._add(b"".join(starmap(pack_entry, entries)), physical_offset + size)
+
+    def _add(self, data: bytes, end_physical_offset: int) -> None:
+        """Add packed entries that follow the last one."""
+        if not self._pending:
+            self._backlog.unwritten[self] = None
+        self._backlog.entries += len(data) // ENTRY_SIZE
+        self._pending += data
+        self.max_physical_offset = end_physical_offset
 
     def entry(self, queue_offset: int) -> Entry | None:
         """Return the entry at `queue_offset`, or None if there is none."""
