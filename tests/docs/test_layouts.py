@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.message.records import record
+from kerolox.message.records import layout as record_layout
 from kerolox.store.index import layout
 from kerolox.store.queue import consume_queue
 from kerolox.store.recovery import checkpoint
@@ -14,7 +14,7 @@ from kerolox.store.recovery import checkpoint
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "store.md").read_text()
 FORMATS = {"int32": "i", "int64": "q", "bytes8": "8s"}
 DRAWN = {
-    "A record": record.HEADS[0],
+    "A record": record_layout.HEADS[0],
     "An entry": consume_queue.ENTRY,
     "The key index": layout.HEADER,
     "The checkpoint": checkpoint._FIELDS,

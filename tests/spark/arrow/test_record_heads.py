@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from kerolox.message.records.layout import RECORD_SIZE_MIN
 from kerolox.message.records.record import encode
-from kerolox.spark.arrow.record_heads import RECORD_SIZE_MIN, NotARecord, RecordHeads, read_heads, walk
+from kerolox.spark.arrow.record_heads import NotARecord, RecordHeads, read_heads, walk
 from tests.message.examples import HELLO
 
 # Runs of records of one size, and records that look the same by chance.

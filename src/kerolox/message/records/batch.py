@@ -13,11 +13,11 @@ from zlib_ng import zlib_ng
 
 from kerolox.message.errors import MessageIllegal, RecordError
 from kerolox.message.message import CRC_MASK, Message
+from kerolox.message.records.layout import PART_HEAD
 from kerolox.message.records.record import PROPERTIES_SIZE_MAX, Buffer, shared_head
 
-_HEAD = struct.Struct(">I8xii")
 _SHORT = struct.Struct(">h")
-PART_SIZE_MIN = _HEAD.size + _SHORT.size
+PART_SIZE_MIN = PART_HEAD.size + _SHORT.size
 
 
 class Part(msgspec.Struct, gc=False):
@@ -40,7 +40,7 @@ def pieces_of(body: bytes, properties: bytes, flag: int = 0) -> tuple[bytes, byt
     body_size, properties_size = len(body), len(properties)
     if properties_size > PROPERTIES_SIZE_MAX:
         raise MessageIllegal(f"properties of {properties_size} bytes, at most {PROPERTIES_SIZE_MAX} allowed")
-    head = _HEAD.pack(PART_SIZE_MIN + body_size + properties_size, flag, body_size)
+    head = PART_HEAD.pack(PART_SIZE_MIN + body_size + properties_size, flag, body_size)
     return head, body, _SHORT.pack(properties_size), properties
 
 
@@ -50,7 +50,7 @@ def decode(data: Buffer) -> list[Part]:
     at, end = 0, len(data)
     while at < end:
         flag, body_end, stop = _part(data, at, end, len(parts))
-        parts.append(Part(bytes(data[at + _HEAD.size : body_end]), bytes(data[body_end + 2 : stop]), flag))
+        parts.append(Part(bytes(data[at + PART_HEAD.size : body_end]), bytes(data[body_end + 2 : stop]), flag))
         at = stop
     return parts
 
@@ -59,7 +59,7 @@ def has_at_most(data: bytes, parts_max: int) -> bool:
     """Whether a batch has at most `parts_max` parts, without decoding it; True for malformed data."""
     if len(data) <= parts_max * PART_SIZE_MIN:
         return True
-    size = _HEAD.unpack_from(data)[0]
+    size = PART_HEAD.unpack_from(data)[0]
     if size >= PART_SIZE_MIN and len(data) <= parts_max * size and len(data) % size == 0:
         sizes = [data[at::size] for at in range(4)]
         if all(column.count(column[0]) == len(column) for column in sizes):
@@ -69,7 +69,7 @@ def has_at_most(data: bytes, parts_max: int) -> bool:
     for _ in range(parts_max):
         if at > end:
             return True
-        at += max(_HEAD.unpack_from(data, at)[0], PART_SIZE_MIN)
+        at += max(PART_HEAD.unpack_from(data, at)[0], PART_SIZE_MIN)
     return at >= len(data)
 
 
@@ -80,14 +80,14 @@ def to_records(data: bytes, shared: Message) -> tuple[bytearray, tuple[int, ...]
     """
     head, magic, between, topic = shared_head(shared)
     queue_id, crc32, pack = shared.queue_id, zlib_ng.crc32, head.pack
-    more = head.size + len(topic) - _HEAD.size
+    more = head.size + len(topic) - PART_HEAD.size
     pieces: list[bytes] = []
     starts: list[int] = []
     properties: list[bytes] = []
     at, start, end = 0, 0, len(data)
     while at < end:
         flag, body_end, stop = _part(data, at, end, len(starts))
-        body = data[at + _HEAD.size : body_end]
+        body = data[at + PART_HEAD.size : body_end]
         size = stop - at + more
         packed = pack(size, magic, crc32(body) & CRC_MASK, queue_id, flag, between, len(body))
         # A part ends like a record: with the length of the properties and the properties.
@@ -103,8 +103,8 @@ def _part(data: Buffer, at: int, end: int, number: int) -> tuple[int, int, int]:
     """Return flag, end of the body and end of the part at `at`; `number` is for error messages."""
     if end - at < PART_SIZE_MIN:
         raise RecordError(f"part {number} of a batch is truncated: {end - at} bytes, at least 22 needed")
-    size, flag, body_size = _HEAD.unpack_from(data, at)
-    body_end = at + _HEAD.size + body_size
+    size, flag, body_size = PART_HEAD.unpack_from(data, at)
+    body_end = at + PART_HEAD.size + body_size
     stop = at + size
     if size > end - at:
         raise RecordError(f"part {number} of a batch is truncated: {end - at} of {size} bytes")

@@ -11,10 +11,12 @@ from typing import Any, Final, NamedTuple, Self
 from zlib_ng import zlib_ng
 
 from kerolox.message.message import CRC_MASK
+from kerolox.message.records import layout
 from kerolox.message.records.record import MAGIC_V1, PROPERTIES_SIZE_MAX
 from kerolox.message.records.summary import (
     KEYS_MARK,
     SECTOR_SIZE,
+    SUMMARY_FIELDS,
     TAGS_MARK,
     UNIQ_KEY_MARK,
     RecordSummary,
@@ -25,7 +27,7 @@ from kerolox.message.sysflag import HOSTS_MASK
 from kerolox.message.tags import tags_code
 
 # The head as in `peek`, with IPv4 hosts, of a record that is read alone.
-_HEAD = struct.Struct(">IIIi4xqqi16xq20xi")
+_HEAD = layout.head(SUMMARY_FIELDS)
 # The indexes in it of the fields in `_Heads`; the tail is the tenth field.
 _FIELDS: Final = 10
 _WANTED: Final = (0, 3, 4, 5, 6, 7, 9)
@@ -35,12 +37,17 @@ _BLOCK: Final = 32
 _RUN_MAX: Final = 128 * _BLOCK
 _RUN_RECORD_SIZE_MAX: Final = 4096
 # Bytes of the head that are the same in all records of a run: size, magic, sysFlag, and size of the body.
-_RUN_CONSTANTS: Final = (*range(8), *range(36, 40), *range(_HEAD.size - 4, _HEAD.size))
+_RUN_CONSTANTS: Final = (
+    *range(layout.position("crc")),
+    *range(layout.position("sys_flag"), layout.position("born_timestamp")),
+    *range(layout.position("body_size"), _HEAD.size),
+)
 # The other fields: queue id, queue offset, physical offset and store timestamp; the tail is the fifth.
-_RUN_HEAD: Final = "12xi4xqq20xq24x"
+_RUN_STRUCT = layout.head(("queue_id", "queue_offset", "physical_offset", "store_timestamp"))
+_RUN_HEAD: Final = f"{_RUN_STRUCT.format[1:]}{_HEAD.size - _RUN_STRUCT.size}x"
 _RUN_FIELDS: Final = 5
 # CRCs are compared as bytes.
-_CRC_AT: Final = 8
+_CRC_AT: Final = layout.position("crc")
 _CRC_MASK: Final = CRC_MASK.to_bytes(4)
 # After sizes did not repeat, at most this many records are read one by one before the next attempt.
 _PAUSE_MAX: Final = 64 * _BLOCK

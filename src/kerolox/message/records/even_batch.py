@@ -13,10 +13,10 @@ from zlib_ng import zlib_ng
 from kerolox.message import property_names
 from kerolox.message.message import CRC_MASK, Message
 from kerolox.message.properties import mark
+from kerolox.message.records.layout import PART_HEAD
 from kerolox.message.records.record import shared_head
 
-_HEAD = struct.Struct(">I8xii")
-_HEAD_SIZE = _HEAD.size
+_HEAD_SIZE = PART_HEAD.size
 _UNIQ_KEY = mark(property_names.UNIQ_KEY)
 # Parts handled with one call; the remainder is handled in powers of two, so that few layouts are needed.
 _PARTS_MAX = 64
@@ -44,7 +44,7 @@ def detect_layout(data: bytes) -> EvenBatchLayout | None:
     """Return the layout of a batch whose parts seem uniform; None if they are not. `to_records` checks every part."""
     if len(data) < _HEAD_SIZE:
         return None
-    size, _, body_size = _HEAD.unpack_from(data)
+    size, _, body_size = PART_HEAD.unpack_from(data)
     properties_at = _HEAD_SIZE + body_size
     if size < _HEAD_SIZE or len(data) % size or not 0 < body_size <= size - _HEAD_SIZE - 2:
         return None
@@ -75,7 +75,7 @@ def to_records(
     count, size, head, body_size, before, key_size, rest = batch_layout
     record_head, magic, between, topic = shared_head(shared)
     record_size = size + record_head.size + len(topic) - _HEAD_SIZE
-    packed = record_head.pack(record_size, magic, 0, shared.queue_id, _HEAD.unpack(head)[1], between, body_size)
+    packed = record_head.pack(record_size, magic, 0, shared.queue_id, PART_HEAD.unpack(head)[1], between, body_size)
     # Constants of each record: before the CRC; from the CRC to the body; from the body to the unique key; after the
     # key, joined with the beginning of the next record.
     first, second = packed[:8], packed[12:]

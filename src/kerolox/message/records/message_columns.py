@@ -12,13 +12,13 @@ from zlib_ng import zlib_ng
 from kerolox.message import sysflag
 from kerolox.message.hosts import IPV4_HOST_SIZE
 from kerolox.message.message import CRC_MASK, Message
-from kerolox.message.records.record import BORN_HOST_AT, HEADS, encode, packed_topic
+from kerolox.message.records.layout import HEADS, LENGTH_SIZE, position
+from kerolox.message.records.record import encode, packed_topic
 
 # Adjacent records, and the start of each.
 Run: TypeAlias = tuple[bytearray, Sequence[int]]
 
-# The length of the properties, which precedes them.
-_LENGTH_SIZE: Final = 2
+_BORN_HOST_AT: Final = position("born_host")
 _pack_size = struct.Struct(">h").pack
 
 
@@ -86,12 +86,12 @@ def _encode_even(store_host: bytes, messages: MessageColumns, size_max: int) -> 
         reconsume_times=messages.reconsume_times[0],
     )
     record = bytes(encode(first, len(first.body)))
-    size, host_end = len(record), BORN_HOST_AT + len(born_hosts[0])
+    size, host_end = len(record), _BORN_HOST_AT + len(born_hosts[0])
     properties_at = size - len(properties[0])
-    body_end = properties_at - len(packed_topic(topic)[1]) - _LENGTH_SIZE
+    body_end = properties_at - len(packed_topic(topic)[1]) - LENGTH_SIZE
     body_at = body_end - len(bodies[0])
     packed = map(
-        _packing(host_end - BORN_HOST_AT, body_at - host_end, body_end - body_at, properties_at - body_end, size),
+        _packing(host_end - _BORN_HOST_AT, body_at - host_end, body_end - body_at, properties_at - body_end, size),
         repeat(record[:8]),
         [crc & CRC_MASK for crc in map(zlib_ng.crc32, bodies)],
         [queue_id for _, queue_id in messages.queues],
@@ -131,7 +131,7 @@ def _encode_mixed(store_host: bytes, messages: MessageColumns, size_max: int) ->
         hosts = (len(born_host) != IPV4_HOST_SIZE) | store_host_bit
         head = HEADS[hosts]
         body_size, properties_size = len(body), len(properties)
-        size = head.size + body_size + len(topic_bytes) + _LENGTH_SIZE + properties_size
+        size = head.size + body_size + len(topic_bytes) + LENGTH_SIZE + properties_size
         if start + size > size_max and starts:
             runs.append((bytearray().join(pieces), tuple(starts)))
             pieces, starts, start = [], [], 0

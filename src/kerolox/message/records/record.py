@@ -25,6 +25,7 @@ from kerolox.message import sysflag
 from kerolox.message.errors import MessageIllegal, RecordError
 from kerolox.message.hosts import IPV4_HOST_SIZE
 from kerolox.message.message import CRC_MASK, Message
+from kerolox.message.records.layout import HEADS, HOSTS_AT, RECORD_SIZE_MIN, STORE_TIMESTAMP_AT, position
 
 MAGIC_V1: Final = 0xDAA320A7
 # The length of the topic has two bytes; clients before 5.1 cannot read such records.
@@ -47,20 +48,13 @@ _SHORT = struct.Struct(">h")
 _LONG = struct.Struct(">q")
 _TWO_LONGS = struct.Struct(">qq")
 
-_QUEUE_OFFSET_AT: Final = 20
-# Position of the byte of sysFlag with the lengths of the hosts.
-HOSTS_AT: Final = 39
-BORN_HOST_AT: Final = 48
-_STORE_TIMESTAMP_AT: Final = 56
-_STORE_TIMESTAMP_AT_V6: Final = 68
+_QUEUE_OFFSET_AT: Final = position("queue_offset")
 
-# All fields up to the body, by two bits of sysFlag: both hosts IPv4, born host IPv6, store host IPv6, both IPv6.
-HEADS = tuple(struct.Struct(f">IIIiiqqiq{born}sq{store}siqi") for born, store in ((8, 8), (20, 8), (8, 20), (20, 20)))
-# The same, with everything between flag and body size as one field.
-_SHARED_HEADS = tuple(struct.Struct(f">IIIii{head.size - 24}si") for head in HEADS)
+# A head with everything between flag and body size as one field.
+_SHARED_HEADS = tuple(struct.Struct(f">IIIii{head.size - _QUEUE_OFFSET_AT - 4}si") for head in HEADS)
 
 # Queue offset, physical offset, everything in between, and store timestamp; for a born host of IPv4 and of IPv6.
-_STAMPS = tuple(struct.Struct(f">qq{size}sq") for size in (20, 32))
+_STAMPS = tuple(struct.Struct(f">qq{at - position('sys_flag')}sq") for at in STORE_TIMESTAMP_AT)
 
 
 def encode(message: Message, body_size_max: int = BODY_SIZE_MAX) -> bytearray:
@@ -148,7 +142,7 @@ def stamp(record: bytearray, queue_offset: int, physical_offset: int, store_time
     """Write into a record the fields that are known only when it is appended."""
     _TWO_LONGS.pack_into(record, at + _QUEUE_OFFSET_AT, queue_offset, physical_offset)
     is_v6 = record[at + HOSTS_AT] & sysflag.BORN_HOST_V6
-    _LONG.pack_into(record, at + (_STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT), store_timestamp)
+    _LONG.pack_into(record, at + STORE_TIMESTAMP_AT[is_v6 != 0], store_timestamp)
 
 
 def stamp_all(
@@ -171,14 +165,14 @@ def stamp_all(
     for start, queue_offset in zip(starts, queue_offsets, strict=False):
         pack_offsets(records, start + _QUEUE_OFFSET_AT, queue_offset, physical_offset + start)
         is_v6 = records[start + HOSTS_AT] & sysflag.BORN_HOST_V6
-        pack_timestamp(records, start + (_STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT), store_timestamp)
+        pack_timestamp(records, start + STORE_TIMESTAMP_AT[is_v6 != 0], store_timestamp)
 
 
 def _stamp_equal_sizes(
     records: bytearray, starts: range, queue_offsets: Iterable[int], physical_offset: int, store_timestamp: int
 ) -> None:
     is_v6 = records[HOSTS_AT] & sysflag.BORN_HOST_V6
-    at, end, step = _STORE_TIMESTAMP_AT_V6 if is_v6 else _STORE_TIMESTAMP_AT, len(records), starts.step
+    at, end, step = STORE_TIMESTAMP_AT[is_v6 != 0], len(records), starts.step
     positions = range(_QUEUE_OFFSET_AT, end, step)
     physical_offsets = range(physical_offset, physical_offset + end, step)
     # A deque of length 0 consumes the map at C speed.
@@ -308,7 +302,7 @@ def topic_and_end(buffer: Buffer, at: int, size: int, magic: int, body_start: in
 
 
 def truncated(buffer: Buffer, at: int) -> RecordError:
-    return RecordError(f"record at {at} is truncated: {len(buffer) - at} bytes, at least 91 needed")
+    return RecordError(f"record at {at} is truncated: {len(buffer) - at} bytes, at least {RECORD_SIZE_MIN} needed")
 
 
 def wrong_crc(at: int, declared: int, found: int) -> RecordError:

@@ -9,8 +9,9 @@ from zlib_ng import zlib_ng
 from kerolox.message import property_names
 from kerolox.message.message import CRC_MASK
 from kerolox.message.properties import find, mark
+from kerolox.message.records import layout
+from kerolox.message.records.layout import HOSTS_AT
 from kerolox.message.records.record import (
-    HOSTS_AT,
     MAGIC_V1,
     PROPERTIES_SIZE_MAX,
     TOPIC_SIZE_MAX,
@@ -26,10 +27,19 @@ TAGS_MARK = mark(property_names.TAGS)
 KEYS_MARK = mark(property_names.KEYS)
 UNIQ_KEY_MARK = mark(property_names.UNIQ_KEY)
 
-# Size, magic, CRC, queue id, queue offset, physical offset, sysFlag, store timestamp and body size.
-_HEADS = tuple(
-    struct.Struct(f">IIIi4xqqi{8 + born}xq{store + 12}xi") for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
+# The fields of the head that are read.
+SUMMARY_FIELDS: Final = (
+    "size",
+    "magic",
+    "crc",
+    "queue_id",
+    "queue_offset",
+    "physical_offset",
+    "sys_flag",
+    "store_timestamp",
+    "body_size",
 )
+_HEADS = tuple(layout.head(SUMMARY_FIELDS, hosts) for hosts in range(len(layout.HOST_SIZES)))
 _MAGIC = MAGIC_V1.to_bytes(4)
 _INT = struct.Struct(">i")
 

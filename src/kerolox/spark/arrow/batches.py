@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from kerolox.message.errors import RecordError
+from kerolox.message.records.layout import RECORD_SIZE_MIN
 from kerolox.message.records.record import size_and_magic
 from kerolox.spark.arrow.columns import ANY_ORIGIN, BYTES_MAX, NO_FILTER, Block, Origin, RecordFilter, to_batches
-from kerolox.spark.arrow.record_heads import RECORD_SIZE_MIN, Longs, walk
+from kerolox.spark.arrow.record_heads import Longs, walk
 from kerolox.spark.schema import WantedColumns
 
 __all__ = ["ANY_ORIGIN", "BYTES_MAX", "NO_FILTER", "ROWS_MAX", "Batcher", "Origin", "RecordFilter", "batches"]

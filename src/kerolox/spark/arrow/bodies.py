@@ -12,7 +12,8 @@ from kerolox.message.compression import decompress
 from kerolox.message.errors import CompressionError, RecordError
 from kerolox.message.message import Message
 from kerolox.message.records import batch
-from kerolox.message.records.record import HOSTS_AT, decode, encode
+from kerolox.message.records.layout import HOSTS_AT
+from kerolox.message.records.record import decode, encode
 from kerolox.spark.arrow.record_heads import Bytes, Longs, Mask, RecordHeads, Records
 
 # Brokers store 4 MiB by default, and the decompressed body may be larger.

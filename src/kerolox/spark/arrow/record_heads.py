@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kerolox.message.errors import RecordError
-from kerolox.message.records.record import HOSTS_AT, MAGIC_V1, MAGIC_V2, TOPIC_SIZE_MAX, decode
+from kerolox.message.records.layout import HOST_SIZES, HOSTS_AT, RECORD_SIZE_MIN, fields
+from kerolox.message.records.record import MAGIC_V1, MAGIC_V2, TOPIC_SIZE_MAX, decode
 
 # A buffer of records.
 Records: TypeAlias = bytes | memoryview
@@ -20,31 +21,13 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Heads: TypeAlias = npt.NDArray[Any]
 
+# numpy's types of the formats of struct.
+_KINDS: Final = {"I": ">u4", "i": ">i4", "q": ">i8"}
 # All fields up to the body, by the two host bits of sysFlag: both IPv4, born host IPv6, store host IPv6, both IPv6.
 HEADS: Final = tuple(
-    np.dtype(
-        [
-            ("size", ">u4"),
-            ("magic", ">u4"),
-            ("crc", ">u4"),
-            ("queue_id", ">i4"),
-            ("flag", ">i4"),
-            ("queue_offset", ">i8"),
-            ("physical_offset", ">i8"),
-            ("sys_flag", ">i4"),
-            ("born_timestamp", ">i8"),
-            ("born_host", f"V{born}"),
-            ("store_timestamp", ">i8"),
-            ("store_host", f"V{store}"),
-            ("reconsume_times", ">i4"),
-            ("prepared_transaction_offset", ">i8"),
-            ("body_size", ">i4"),
-        ]
-    )
-    for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
+    np.dtype([(name, _KINDS.get(kind) or f"V{kind[:-1]}") for name, kind in fields(hosts)])
+    for hosts in range(len(HOST_SIZES))
 )
-# A head with two IPv4 hosts, the length of the topic (1 byte) and of the properties (2 bytes).
-RECORD_SIZE_MIN: Final = HEADS[0].itemsize + 3
 # After this many records of one size, `walk` compares the sizes of all following records at once.
 _EQUAL_SIZE_MIN: Final = 16
 _unpack_size = struct.Struct(">I").unpack_from

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kerolox.errors import ConfigurationError
-from kerolox.message.records.record import HOSTS_AT, MAGIC_V1, MAGIC_V2
+from kerolox.message.records.layout import HOSTS_AT, IDENTITY, RECORD_SIZE_MIN, STORE_TIMESTAMP_AT
+from kerolox.message.records.record import MAGIC_V1, MAGIC_V2
 from kerolox.runtime.files import Disk
 from kerolox.spark.arrow.record_heads import HEADS, Longs, byte_windows, low_flags, walk
 from kerolox.store.check.read_only_disk import ReadOnlyDisk
@@ -25,12 +26,8 @@ _RANGE_SIZE_MAX: Final = 512 * 1024 * 1024
 # The size of Spark's own file splits. Ranges outside of the period are skipped, so smaller ranges pay.
 _RANGE_SIZE_MAX_WITH_PERIOD: Final = 128 * 1024 * 1024
 
-# Size, magic and physical offset.
-_HEAD = struct.Struct(">II20xq")
 _LONG = struct.Struct(">q")
-_TIME_AT: Final = (56, 68)
-_TIMED_HEAD_SIZE: Final = 76
-_RECORD_SIZE_MIN: Final = 91
+_TIMED_HEAD_SIZE: Final = STORE_TIMESTAMP_AT[1] + _LONG.size
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 _OPEN_FILES_MAX: Final = 16
 # Number of bytes scanned per step.
@@ -238,7 +235,7 @@ def _records_from(log: Segments, offset: int) -> _Run:
     if not is_good.all():
         count = int(is_good.argmin())
         starts, end = starts[:count], int(starts[count])
-    times_at = starts + np.array(_TIME_AT)[low_flags(data, starts) >> 4 & 1]
+    times_at = starts + np.array(STORE_TIMESTAMP_AT)[low_flags(data, starts) >> 4 & 1]
     return _Run(byte_windows(data, _LONG.size)[times_at].view(">i8"), starts + base, end + base)
 
 
@@ -257,8 +254,8 @@ def record_size_at(log: Segments, offset: int) -> int | None:
 def _record_size(data: bytes | memoryview, at: int, offset: int) -> int | None:
     if at + _TIMED_HEAD_SIZE > len(data):
         return None
-    size, magic, physical_offset = _HEAD.unpack_from(data, at)
-    return size if magic in _MAGICS and physical_offset == offset and size >= _RECORD_SIZE_MIN else None
+    size, magic, physical_offset = IDENTITY.unpack_from(data, at)
+    return size if magic in _MAGICS and physical_offset == offset and size >= RECORD_SIZE_MIN else None
 
 
 def _entry_from(queue: Segments, target: int) -> int | None:
@@ -294,7 +291,7 @@ def _store_millis(log: Segments, offset: int) -> int | None:
 
 
 def _millis_in(data: bytes | memoryview, at: int) -> int:
-    millis: int = _LONG.unpack_from(data, at + _TIME_AT[data[at + HOSTS_AT] >> 4 & 1])[0]
+    millis: int = _LONG.unpack_from(data, at + STORE_TIMESTAMP_AT[data[at + HOSTS_AT] >> 4 & 1])[0]
     return millis
 
 

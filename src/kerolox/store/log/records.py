@@ -8,21 +8,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from kerolox.message.records.record import HOSTS_AT, MAGIC_V1, MAGIC_V2, PROPERTIES_SIZE_MAX
+from kerolox.message.records.layout import HOSTS_AT, IDENTITY, STORE_TIMESTAMP_AT
+from kerolox.message.records.record import MAGIC_V1, MAGIC_V2, PROPERTIES_SIZE_MAX
 from kerolox.store.errors import StoreError
 from kerolox.store.log.commit_log import CommitLog
 from kerolox.store.log.scan import Damage
 from kerolox.store.log.segments import INLINE_READ_SIZE_MAX, NotInMemory, Segments, Span
 
-# Size, magic and physical offset of a record.
-_HEAD = struct.Struct(">II20xq")
-_HEAD_SIZE = _HEAD.size
-_unpack_head = _HEAD.unpack_from
+_HEAD_SIZE = IDENTITY.size
+_unpack_head = IDENTITY.unpack_from
 _MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
 # The store timestamp follows the born host: its position for IPv4 and for IPv6, and the bytes to read for either.
 _TIMESTAMP = struct.Struct(">q")
-_TIMESTAMP_AT = (56, 68)
-_TIMESTAMP_HEAD_SIZE = 76
+_TIMESTAMP_HEAD_SIZE = STORE_TIMESTAMP_AT[1] + _TIMESTAMP.size
 # Records with at most this gap between them are read together, because a second read costs more than the gap.
 _GAP_MAX = 4096
 # Largest range read together; a single record larger than this is believed only after a look at its head.
@@ -123,7 +121,7 @@ class Records:
         size, magic, declared_offset = _unpack_head(head)
         if magic not in _MAGICS or declared_offset != physical_offset or self.is_damaged(physical_offset, size):
             return None
-        timestamp: int = _TIMESTAMP.unpack_from(head, _TIMESTAMP_AT[head[HOSTS_AT] >> 4 & 1])[0]
+        timestamp: int = _TIMESTAMP.unpack_from(head, STORE_TIMESTAMP_AT[head[HOSTS_AT] >> 4 & 1])[0]
         return timestamp
 
     def gather(
@@ -387,7 +385,7 @@ def _holds_records(run: Run, expected: ContiguousRange) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _heads_of_size(size: int) -> struct.Struct:
-    return struct.Struct(f"{_HEAD.format}{size - _HEAD_SIZE}x")
+    return struct.Struct(f"{IDENTITY.format}{size - _HEAD_SIZE}x")
 
 
 def split_records(run: Run) -> list[bytes]:

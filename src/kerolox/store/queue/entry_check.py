@@ -8,18 +8,18 @@ import struct
 from collections.abc import Sequence
 from itertools import repeat
 
-from kerolox.message.records.record import HOSTS_AT, MAGIC_V2
+from kerolox.message.records.layout import HEADS, HOSTS_AT, head
+from kerolox.message.records.record import MAGIC_V2
 from kerolox.store.log.records import Run
 
 # Size, magic, queue id and queue offset of a record, and the byte of sysFlag with the lengths of its hosts.
-_HEAD = struct.Struct(">II4xi4xq11xB")
+_FIELDS = head(("size", "magic", "queue_id", "queue_offset"))
+_HEAD = struct.Struct(f"{_FIELDS.format}{HOSTS_AT - _FIELDS.size}xB")
 _unpack_head = _HEAD.unpack_from
 _INT = struct.Struct(">i")
 _unpack_int = _INT.unpack_from
 # Position of the body size, by the two bits of that byte.
-_BODY_SIZE_AT = (84, 96, 96, 108)
-
-assert _HEAD.size == HOSTS_AT + 1
+_BODY_SIZE_AT = tuple(head.size - _INT.size for head in HEADS)
 
 
 def are_of_queue(runs: Sequence[Run], topic: bytes, queue_id: int, queue_offsets: Sequence[int]) -> bool:
