@@ -18,6 +18,9 @@ from kerolox.message.records.record import encode, packed_topic
 # Adjacent records, and the start of each.
 Run: TypeAlias = tuple[bytearray, Sequence[int]]
 
+_CRC_AT: Final = position("crc")
+_FLAG_AT: Final = position("flag")
+_BORN_TIMESTAMP_AT: Final = position("born_timestamp")
 _BORN_HOST_AT: Final = position("born_host")
 _pack_size = struct.Struct(">h").pack
 
@@ -92,10 +95,10 @@ def _encode_even(store_host: bytes, messages: MessageColumns, size_max: int) -> 
     body_at = body_end - len(bodies[0])
     packed = map(
         _packing(host_end - _BORN_HOST_AT, body_at - host_end, body_end - body_at, properties_at - body_end, size),
-        repeat(record[:8]),
+        repeat(record[:_CRC_AT]),
         [crc & CRC_MASK for crc in map(zlib_ng.crc32, bodies)],
         [queue_id for _, queue_id in messages.queues],
-        repeat(record[16:40]),
+        repeat(record[_FLAG_AT:_BORN_TIMESTAMP_AT]),
         messages.born_timestamps,
         born_hosts,
         repeat(record[host_end:body_at]),
@@ -114,7 +117,7 @@ def _encode_even(store_host: bytes, messages: MessageColumns, size_max: int) -> 
 @functools.lru_cache(maxsize=256)
 def _packing(host_size: int, before_body: int, body_size: int, topic_size: int, size: int) -> Callable[..., bytes]:
     """Return a function that packs CRC, queue id, born timestamp, born host, body, properties and the constants."""
-    head = f">8sIi24sq{host_size}s{before_body}s{body_size}s{topic_size}s"
+    head = f">{_CRC_AT}sIi{_BORN_TIMESTAMP_AT - _FLAG_AT}sq{host_size}s{before_body}s{body_size}s{topic_size}s"
     return struct.Struct(f"{head}{size - struct.calcsize(head)}s").pack
 
 

@@ -13,6 +13,7 @@ from itertools import starmap, takewhile
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from kerolox.message.records.layout import RECORD_SIZE_MIN
 from kerolox.store.log.segments import Removal, Segments, Sync
 
 log = logging.getLogger(__name__)
@@ -21,8 +22,6 @@ ENTRY = struct.Struct(">qiq")
 ENTRY_SIZE: Final = ENTRY.size
 pack_entry = ENTRY.pack
 FILLER_SIZE: Final = 0x7FFFFFFF
-# Size of a record with an empty body, topic and properties.
-_RECORD_SIZE_MIN = 91
 # Entries read to find the end of a queue without a binary search; most queues have fewer.
 _FEW = 64
 # More than the entries in a disk sector, which is written completely or not at all.
@@ -459,7 +458,7 @@ class ConsumeQueue:
         missing = queue_offset - self.max_offset
         if missing < 0:
             return queue_offset == 0
-        return missing * _RECORD_SIZE_MIN <= physical_offset - self.max_physical_offset
+        return missing * RECORD_SIZE_MIN <= physical_offset - self.max_physical_offset
 
     def _seek(self, queue_offset: int) -> None:
         """Make `queue_offset` the next one: drop entries after it, write fillers for missing ones before it."""

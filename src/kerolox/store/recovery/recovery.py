@@ -2,11 +2,11 @@
 
 import contextlib
 import logging
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from kerolox.message.records import layout
 from kerolox.message.records.summary import RecordSummary
 from kerolox.store.index.key_index import KeyIndex
 from kerolox.store.log.scan import Damage, Scan
@@ -20,7 +20,7 @@ from kerolox.store.recovery.log_checksums import FILES_READ, FileChecksum, FileC
 log = logging.getLogger(__name__)
 
 # Size and queue offset in the header of a record.
-_SIZE_AND_QUEUE_OFFSET = struct.Struct(">i16xq")
+_SIZE_AND_QUEUE_OFFSET = layout.head(("size", "queue_offset"))
 # Bounds the queue entries that are held in memory.
 _RECORDS_BETWEEN_FLUSHES = 100_000
 _ZEROS = bytes(64 * 1024)

@@ -9,6 +9,7 @@ from kerolox.cli.admin import java_format
 from kerolox.cli.admin.java_times import millis_text
 from kerolox.cli.private_files import private_directory, write_file
 from kerolox.client.messages import Received
+from kerolox.message.records.layout import RECORD_SIZE_MIN
 from kerolox.runtime.text.terminal import escape_line
 from kerolox.runtime.user_dir import home
 
@@ -86,16 +87,12 @@ def line(message: Received, min_offset: int, max_offset: int, body: str) -> str:
     return f"{head} BODY: {body}\n"
 
 
-# Size of a record with IPv4 addresses, without body, topic and properties.
-_FIXED_SIZE = 91
-
-
 def _store_size(message: Received) -> int:
     record = message.record
     hosts = len(record.born_host) + len(record.store_host) - 16
     # The length of a topic takes two bytes if the topic is longer than 127 bytes.
     topic = len(record.topic.encode())
-    return _FIXED_SIZE + hosts + len(record.body) + topic + (1 if topic > 127 else 0) + len(record.properties)
+    return RECORD_SIZE_MIN + hosts + len(record.body) + topic + (1 if topic > 127 else 0) + len(record.properties)
 
 
 def json_value(message: Received) -> dict[str, Any]:
