@@ -390,6 +390,33 @@ async def test_if_they_cannot_be_taken_together_they_and_all_others_are_answered
     assert len(set(stored)) == 3 * COUNT
 
 
+async def test_if_columns_fail_all_are_handled_one_by_one(
+    broker: BrokerFixture, connect: Any, together: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await broker.send("orders", b"first", 3)
+    senders = [await connect() for _ in range(2)]
+    for first in (100_000, 200_000):
+        await senders[0].exchange(frames_of(first))
+    together.clear()
+
+    def fail(*arguments: Any) -> None:
+        raise MemoryError("no room for the columns")
+
+    monkeypatch.setattr(SendColumns, "add_requests", fail)
+
+    exchanged = [
+        senders[0].exchange(frames_of(300_000)),
+        senders[1].exchange(frames_of(400_000, names={"KEYS": "a key"})),
+    ]
+    answers = await asyncio.gather(*exchanged)
+
+    assert [{answer.code for answer in found.values()} for found in answers] == [{0}, {0}]
+    assert [sorted(found) for found in answers] == [list(range(first, first + COUNT)) for first in (300_000, 400_000)]
+    stored = [message.body for queue_id in range(3) for message in await broker.messages("orders", queue_id)]
+    assert len(set(stored)) == 4 * COUNT
+    assert broker.broker.router._request_queues["send"].under_way == 0
+
+
 async def test_who_sends_nonsense_after_them_is_told_which_were_refused_and_closed_once(
     broker: BrokerFixture, connect: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

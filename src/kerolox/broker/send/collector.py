@@ -110,14 +110,16 @@ class SendCollector:
             for request in arrived[0]:
                 request.connection.handle_taken(request)
             return
+        readable = [part for group in arrived for part in self._readable(group)]
         sends = SendColumns(self._cluster)
-        for group in arrived:
-            for part in self._read(group) if isinstance(group, HeaderBlock) else (group,):
-                if isinstance(part, HeaderBlock):
-                    sends.add_block(part)
-                else:
-                    sends.add_requests(part, self._message_put.encoder.properties)
-        unusual = self._find_unusual(sends) if len(sends) >= COLUMNS_MIN else range(len(sends))
+        try:
+            sends.add_all(readable, self._message_put.encoder.properties)
+            unusual = self._find_unusual(sends)
+        except Exception:
+            # These and all other requests must be answered, whatever failed.
+            log.exception("handling %d sends one by one", sum(map(len, readable)))
+            sends, candidate = SendColumns.without_messages(readable), None
+            unusual = set(range(len(sends)))
         first = 0
         for end in (*sorted(unusual), len(sends)):
             self._store(sends, first, end)
@@ -126,18 +128,21 @@ class SendCollector:
         if candidate is not None:
             self._learn(candidate, sends)
 
-    def _read(self, block: HeaderBlock) -> Iterator[Group]:
-        """Read a block, and ask the policies. Requests of connections that they do not admit are decoded."""
+    def _readable(self, group: Group) -> Iterator[Group]:
+        """Read a block, and ask the policies. Requests that do not match, or that they do not admit, are decoded."""
+        if not isinstance(group, HeaderBlock):
+            yield group
+            return
+        block = group
         admitted = [False] * len(block.owners)
         try:
-            if len(block) >= COLUMNS_MIN and block.read():
+            if block.read():
                 admitted = [connection.admits(block.known.request, count) for connection, count in block.owners]
                 self._blocks.note_used()
             else:
                 self._blocks.forget(block.known)
         except Exception:
-            # These and all other requests must be answered, whatever failed.
-            log.exception("decoding %d collected sends one by one", len(block))
+            log.exception("decoding %d sends one by one", len(block))
             self._blocks.forget(block.known)
         if all(admitted):
             yield block
@@ -160,6 +165,8 @@ class SendCollector:
 
     def _find_unusual(self, sends: SendColumns) -> set[int]:
         """Return the rows that are not plain, and must be handled one by one."""
+        if len(sends) < COLUMNS_MIN:
+            return set(range(len(sends)))
         messages = sends.messages
         queues = set(messages.queues)
         queue_counts = {topic: self._admission.plain_queue_count(topic) for topic in {topic for topic, _ in queues}}

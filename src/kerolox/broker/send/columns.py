@@ -57,6 +57,27 @@ class SendColumns:
     def key_columns(self) -> KeyColumns:
         return KeyColumns(self.unique_keys, self.keys, self.tags, self.tags_codes)
 
+    @classmethod
+    def without_messages(cls, groups: Sequence[list[Incoming[Any]] | HeaderBlock]) -> Self:
+        """Return the requests only, to handle them one by one."""
+        sends = cls(b"")
+        for group in groups:
+            if isinstance(group, HeaderBlock):
+                sends.blocks.append((len(sends), group))
+                sends.requests += [None] * len(group)
+                sends.origins += [connection for connection, count in group.owners for _ in range(count)]
+            else:
+                sends.requests += group
+                sends.origins += [request.origin for request in group]
+        return sends
+
+    def add_all(self, groups: Sequence[list[Incoming[Any]] | HeaderBlock], plain: PlainProperties) -> None:
+        for group in groups:
+            if isinstance(group, HeaderBlock):
+                self.add_block(group)
+            else:
+                self.add_requests(group, plain)
+
     def add_requests(self, requests: Sequence[Incoming[Any]], plain: PlainProperties) -> None:
         """Add decoded requests."""
         headers = [request.header for request in requests]
