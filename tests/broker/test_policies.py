@@ -103,9 +103,7 @@ async def test_sends_whose_header_was_learnt_are_refused_after_the_policy_change
         assert [code for _, code, *_ in places(answers)] == [ResponseCode.SUCCESS] * COUNT
 
 
-async def test_of_sends_collected_from_two_connections_only_the_admitted_are_stored(
-    tmp_path: Path, collected: list[int]
-) -> None:
+async def test_only_admitted_sends_of_two_connections_are_stored(tmp_path: Path, collected: list[int]) -> None:
     class OfOne(SwitchedPolicy):
         """Refuses all but one connection."""
 
@@ -157,3 +155,19 @@ async def test_oneway_sends_are_refused_too(tmp_path: Path) -> None:
 
         assert len(answers) == FEW
         assert end_offset(broker) == end
+
+
+async def test_sends_that_are_decoded_together_are_each_refused_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = SwitchedPolicy(is_refusing=True)
+    codes = handled(monkeypatch)
+    async with running(tmp_path, None, [policy]) as broker, await Peer.to(broker.broker.address) as peer:
+        frames = [frame for n in range(COUNT) for frame in frames_of(n + 1, 1, names={"KEYS": "k" * (n % 7 + 1)})]
+        answers = await send_many(peer, frames)
+
+        assert {answer.code for answer in answers.values()} == {ResponseCode.NO_PERMISSION}
+        assert len(answers) == COUNT
+
+    assert policy.decoded == {SEND: COUNT}
+    assert codes == []

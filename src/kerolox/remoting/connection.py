@@ -375,19 +375,24 @@ class Connection(Watched):
             if count:
                 self.frames_received += count
                 data = data[end:]
-        frames: Sequence[Frame] = self._reader.feed(data)
+        frames = self._reader.feed(data)
         self.frames_received += len(frames)
         if self._reader.partial_size != self._counted_size:
             self._count_partial()
-        collect = self._router.collect
         # A broken frame closes the connection, so its other requests are not deferred.
-        if frames and collect is not None and self._reader.broken is None:
-            frames = collect(frames, self)
-        self.answer(frames)
+        if frames and self._reader.broken is None and self._router.collects(frames, self):
+            return
+        self._handle(iter(frames))
 
     def admits(self, request: Incoming[Any], count: int) -> bool:
         """Whether the router's policies admit requests of this connection that equal `request`, undecoded."""
         return self._router.admit_equal(request, self, count)
+
+    def decode_taken(
+        self, frames: Sequence[Frame], origins: "Sequence[Connection]"
+    ) -> list[Incoming[Any] | Frame | None]:
+        """Decode frames that were collected from connections with the same router (`Router.decode_taken`)."""
+        return self._router.decode_taken(frames, origins)
 
     def handle_taken(self, request: Incoming[Any]) -> None:
         """Handle a request that was taken (`handles(take=...)`)."""

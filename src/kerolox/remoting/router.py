@@ -152,8 +152,12 @@ class Router:
         self._templates = HeaderTemplates()
         # Created with the first response that may be repeated (`Reply.again`).
         self.response_cache: ResponseCache | None = None
-        # Gets all frames of a read before they are decoded, and returns those that it does not collect.
-        self.collect: Callable[[Sequence[Frame], Connection], Sequence[Frame]] | None = None
+        # Gets the frames of a read before they are decoded, if the first is a request that it takes. It may keep them,
+        # to decode them later with others.
+        self.collect: Callable[[Sequence[Frame], Connection], bool] | None = None
+        # The decoders of requests that are taken, by the beginning of a JSON header, and their codes in binary.
+        self._taken_decoders: dict[bytes, Callable[[bytes], Incoming[Any]]] = {}
+        self._taken_codes: set[bytes] = set()
         for processor in processors:
             self.include(processor)
 
@@ -191,6 +195,10 @@ class Router:
         beginning = _CODE_FIRST + b'%d,"' % request.code
         if _BEGINNING_SIZE <= len(beginning) <= _BEGINNING_SIZE + 1:
             self._by_beginning[beginning[:_BEGINNING_SIZE]] = route
+            if take is not None:
+                self._taken_decoders[beginning[:_BEGINNING_SIZE]] = route.decode
+        if take is not None:
+            self._taken_codes.add(request.code.to_bytes(2))
 
     @property
     def requests(self) -> dict[int, type[Request[Any]]]:
@@ -228,36 +236,90 @@ class Router:
             return None
         return self._answer_command(command, connection)
 
+    def collects(self, frames: Sequence[Frame], connection: "Connection") -> bool:
+        """Whether the frames of a read are kept, to be decoded together with others (`decode_taken`)."""
+        if self.collect is None:
+            return False
+        serialization, header, _ = frames[0]
+        if serialization == JSON:
+            is_taken = header[:_BEGINNING_SIZE] in self._taken_decoders
+        else:
+            is_taken = serialization == BINARY and header[:2] in self._taken_codes
+        return is_taken and self.collect(frames, connection)
+
+    def decode_taken(
+        self, frames: Sequence[Frame], origins: "Sequence[Connection]"
+    ) -> list[Incoming[Any] | Frame | None]:
+        """Decode requests that are taken, each with the connection it came from, and ask the policies.
+
+        A frame in place of a request must be passed to `answer`. None stands for a request that was refused; the
+        response is queued.
+        """
+        decoders, decode_binary = self._taken_decoders, self._decode_binary
+        try:
+            requests = [
+                decoders[header[:_BEGINNING_SIZE]](header) if serialization == JSON else decode_binary(header)
+                for serialization, header, _ in frames
+            ]
+        except (*DECODE_ERRORS, KeyError):
+            return [*frames]
+        decoded: list[Incoming[Any] | Frame | None] = []
+        for request, frame, connection in zip(requests, frames, origins, strict=True):
+            if request is None or request.flag & ANSWER_BIT:
+                decoded.append(frame)
+                continue
+            # Overwritten, as in `answer`.
+            request.serialization, _, request.body = frame
+            request.origin = connection
+            decoded.append(request if not self._policies or self._is_admitted(request) else None)
+        return decoded
+
+    def _is_admitted(self, request: Incoming[Any]) -> bool:
+        """Ask the policies; if they refuse, queue the response."""
+        try:
+            self._admit(request)
+        except Exception as error:
+            answer = _failed(request, error, self._table[request.code].error_ext)
+            if answer is not None:
+                request.connection.send(answer)
+            return False
+        return True
+
+    def _decode_binary(self, header: bytes) -> Incoming[Any] | None:
+        """Decode a binary header with a template; None if no template matches it."""
+        known = self._templates.read(header)
+        if known is None:
+            return None
+        code, language, version, opaque, flag, typed = known
+        return Incoming(code=code, opaque=opaque, flag=flag, version=version, language=language, header=typed)
+
     def _answer_binary(self, frame: Frame, connection: "Connection") -> Answer | None:
         """Like `answer` for a binary header, without building a Command."""
         _, header, body = frame
-        typed: Request[Any] | None = None
+        request: Incoming[Any] | None
         fields: ExtFields = None
         try:
-            known = self._templates.read(header)
-            if known is not None:
-                code, language, version, opaque, flag, typed = known
-            else:
+            request = self._decode_binary(header)
+            is_decoded = request is not None
+            if request is None:
                 code, language, version, opaque, flag, _, fields = binary.decode(header)
+                request = Incoming(
+                    code=code,
+                    opaque=opaque,
+                    flag=flag,
+                    version=version,
+                    language=language,
+                    header=cast("Request[Any]", None),
+                )
         except DECODE_ERRORS as error:
             raise ProtocolError(f"header cannot be read: {error}") from error
-        if flag & ANSWER_BIT:
+        if request.flag & ANSWER_BIT:
             connection.receive_response(decode(frame))
             return None
-        request: Incoming[Any] = Incoming(
-            code=code,
-            opaque=opaque,
-            flag=flag,
-            version=version,
-            language=language,
-            header=cast("Request[Any]", typed),
-            body=body,
-            serialization=BINARY,
-            origin=connection,
-        )
-        if typed is None:
-            return self._answer_fields(request, fields, header)
-        return self._dispatch(self._table[code], request)
+        request.body, request.serialization, request.origin = body, BINARY, connection
+        if is_decoded:
+            return self._dispatch(self._table[request.code], request)
+        return self._answer_fields(request, fields, header)
 
     def _answer_command(self, command: Command, connection: "Connection") -> Answer | None:
         request: Incoming[Any] = Incoming(
@@ -293,8 +355,7 @@ class Router:
         """Ask the policies, then have the request taken or handled. Every decoded request comes through here."""
         try:
             if self._policies:
-                for policy in self._policies:
-                    policy.admit(request)
+                self._admit(request)
             if route.take is not None:
                 route.take(request)
                 return None
@@ -302,8 +363,14 @@ class Router:
             return _failed(request, error, route.error_ext)
         return self._answer(route, request, header)
 
+    def _admit(self, request: Incoming[Any]) -> None:
+        for policy in self._policies:
+            policy.admit(request)
+
     def admit_equal(self, request: Incoming[Any], connection: "Connection", count: int) -> bool:
         """Whether all policies admit requests that equal one that was decoded before (`Policy.admit_equal`)."""
+        if not self._policies:
+            return True
         return all(policy.admit_equal(request, connection, count) for policy in self._policies)
 
     def handle_taken(self, request: Incoming[Any]) -> Answer | None:

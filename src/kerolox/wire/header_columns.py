@@ -39,6 +39,9 @@ class Columns(NamedTuple):
     born_timestamps: Sequence[int]
     unique_keys: Sequence[bytes]
 
+    def part(self, span: slice) -> "Columns":
+        return Columns(self.opaques[span], self.queue_ids[span], self.born_timestamps[span], self.unique_keys[span])
+
 
 class HeaderColumns:
     """A template of the headers of one producer."""

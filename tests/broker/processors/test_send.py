@@ -108,7 +108,7 @@ async def test_without_a_queue_the_broker_chooses_one(broker: BrokerFixture) -> 
         ("TBW102", 99, InvalidParameter),
     ],
 )
-async def test_what_cannot_be_sent_is_refused_with_its_code(
+async def test_an_illegal_message_is_refused_with_its_code(
     broker: BrokerFixture, topic: str, queue_id: int, error: type[AnswerError]
 ) -> None:
     with pytest.raises(error):
@@ -144,7 +144,7 @@ async def test_a_refusal_names_the_region_too(broker: BrokerFixture) -> None:
     assert refused.value.code == ResponseCode.INVALID_PARAMETER
 
 
-async def test_what_was_sent_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_sent_messages_are_there_after_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         for number in range(10):
             await broker.send("orders", b"%d" % number)
@@ -183,7 +183,7 @@ async def test_a_message_larger_than_a_file_of_the_log_takes_no_place_among_thos
         assert broker.broker.router._request_queues["send"].under_way == 0
 
 
-async def test_what_popping_has_added_is_not_stored_again(broker: BrokerFixture) -> None:
+async def test_the_receipt_property_of_pop_is_not_stored(broker: BrokerFixture) -> None:
     await broker.send("orders", b"body", POP_CK="0 1 2", KEYS="k", UNIQ_KEY="u")
 
     (message,) = await broker.messages("orders")

@@ -200,7 +200,7 @@ async def test_a_batch_has_no_more_messages_than_the_configuration_says(tmp_path
         batch("orders", properties="DELAY\x013\x02"),
     ],
 )
-async def test_what_cannot_be_a_batch_is_refused(broker: BrokerFixture, request_: SendBatchMessage) -> None:
+async def test_a_malformed_batch_is_refused(broker: BrokerFixture, request_: SendBatchMessage) -> None:
     with pytest.raises(MessageIllegal):
         await send(broker, request_)
     assert await broker.messages(request_.topic) == []

@@ -153,7 +153,7 @@ async def test_sends_are_stored_together_up_to_the_capacity_of_the_request_queue
         assert collector_of(broker).request_queue.under_way == 0
 
 
-async def test_of_many_sends_those_that_find_no_room_are_refused_and_the_others_stored(tmp_path: Path) -> None:
+async def test_sends_without_room_are_refused_and_the_others_stored(tmp_path: Path) -> None:
     async with running(tmp_path, mappedFileSizeCommitLog=str(FILE_SIZE // 4)) as broker:
         broker.broker.topics.create("orders", 3)
         # A directory in its place: the second file of the log cannot be created.

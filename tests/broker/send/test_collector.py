@@ -67,7 +67,7 @@ async def test_each_of_many_is_answered_with_its_own_place(broker: BrokerFixture
     assert broker.counted("TOPIC_PUT_NUMS", "orders") == 61
 
 
-async def test_what_is_not_plain_is_stored_in_its_place_between_the_others(broker: BrokerFixture) -> None:
+async def test_unusual_sends_are_stored_in_order_between_plain_ones(broker: BrokerFixture) -> None:
     await broker.send("orders", b"first")
     odd = [{"UNIQ_KEY": "u2", "WAIT": "false"}, {"KEYS": "no unique key"}, {"UNIQ_KEY": "not-plain"}]
     requests = [sending("orders", UNIQ_KEY="u1"), sending("orders", **odd[0]), sending("orders", UNIQ_KEY="u3")]
@@ -131,7 +131,7 @@ async def test_one_that_is_refused_leaves_the_others_alone(broker: BrokerFixture
     assert len(await broker.messages("orders")) == 3
 
 
-async def test_who_wants_no_answer_gets_none_and_is_stored(broker: BrokerFixture) -> None:
+async def test_oneway_sends_are_stored_without_a_response(broker: BrokerFixture) -> None:
     await broker.send("orders", b"first")
     request = sending("orders", UNIQ_KEY="u1")
 
@@ -141,7 +141,7 @@ async def test_who_wants_no_answer_gets_none_and_is_stored(broker: BrokerFixture
     assert len(await broker.messages("orders")) == 3
 
 
-async def test_more_than_the_request_queue_admits_are_turned_away(tmp_path: Path) -> None:
+async def test_sends_beyond_the_request_queue_are_refused(tmp_path: Path) -> None:
     async with running(tmp_path, sendThreadPoolQueueCapacity="4", flushDiskType="SYNC_FLUSH") as broker:
         await broker.send("orders", b"first")
         request = sending("orders", UNIQ_KEY="u1")

@@ -1,7 +1,8 @@
 """Sends with equal headers, read by a template: over real sockets, many in one loop iteration."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from kerolox.broker.send.header_blocks import FEW, HeaderBlock
 from kerolox.codes import RequestCode, ResponseCode
 from kerolox.message import sysflag
 from kerolox.remoting.address import parse_address
+from kerolox.remoting.connection import Connection
+from kerolox.remoting.router import Router
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT, Command, decode, encode
-from kerolox.wire.frames import FrameReader
+from kerolox.wire.frames import Frame, FrameReader
 from kerolox.wire.header_columns import Columns, HeaderColumns
 from kerolox.wire.headers.messages import SendMessageV2, Sent
 from tests.broker.brokers import BrokerFixture, running, sending
@@ -138,7 +141,7 @@ async def test_each_is_stored_as_it_was_sent_and_answered_with_its_place(
     assert broker.counted("TOPIC_PUT_NUMS", "orders") == 4 * COUNT + 1
 
 
-async def test_those_of_many_connections_are_taken_together(
+async def test_sends_of_many_connections_form_one_block(
     broker: BrokerFixture, connect: Any, together: list[int]
 ) -> None:
     await broker.send("orders", b"first", 3)
@@ -171,7 +174,7 @@ async def test_bodies_may_be_of_any_size(broker: BrokerFixture, connect: Any, to
     assert b"200001," * (200_001 % 7 + 1) in bodies
 
 
-async def test_more_than_one_draft_holds_come_in_several(
+async def test_a_block_larger_than_one_append_is_split(
     broker: BrokerFixture, connect: Any, together: list[int]
 ) -> None:
     await broker.send("orders", b"first", 3)
@@ -187,9 +190,7 @@ async def test_more_than_one_draft_holds_come_in_several(
             assert message.body == message.body[:6] * 1000
 
 
-async def test_one_that_differs_goes_the_way_of_all_requests(
-    broker: BrokerFixture, connect: Any, together: list[int]
-) -> None:
+async def test_a_header_that_differs_is_decoded(broker: BrokerFixture, connect: Any, together: list[int]) -> None:
     await broker.send("orders", b"first", 3)
     sender = await connect()
     await sender.exchange(frames_of(100_000, names={"WAIT": "true"}))
@@ -213,7 +214,7 @@ async def test_one_that_differs_goes_the_way_of_all_requests(
         ({"body": lambda number: b"" if number % 2 else b"body"}, ResponseCode.MESSAGE_ILLEGAL),
     ],
 )
-async def test_those_that_are_refused_leave_the_others_alone(
+async def test_refused_sends_leave_the_others_alone(
     broker: BrokerFixture, connect: Any, change: dict[str, Any], code: ResponseCode
 ) -> None:
     await broker.send("orders", b"first", 3)
@@ -230,7 +231,7 @@ async def test_those_that_are_refused_leave_the_others_alone(
     }
 
 
-async def test_who_wants_no_answer_gets_none_and_is_stored(
+async def test_oneway_sends_are_stored_without_a_response(
     broker: BrokerFixture, connect: Any, together: list[int]
 ) -> None:
     await broker.send("orders", b"first", 3)
@@ -274,9 +275,7 @@ async def test_a_store_that_takes_nothing_refuses_all(broker: BrokerFixture, con
     assert places(await sender.exchange(frames_of(300_000)))[0][3] == COUNT // 3
 
 
-async def test_more_than_the_request_queue_admits_are_turned_away(
-    tmp_path: Path, connect: Any, together: list[int]
-) -> None:
+async def test_sends_beyond_the_request_queue_are_refused(tmp_path: Path, connect: Any, together: list[int]) -> None:
     async with running(
         tmp_path / "x", sendThreadPoolQueueCapacity=str(COUNT - 2), flushDiskType="SYNC_FLUSH"
     ) as broker:
@@ -309,7 +308,7 @@ async def test_under_sync_flush_they_are_answered_when_they_are_durable(
         assert sum(together) >= FEW
 
 
-async def test_what_is_not_durable_in_time_is_said_to_be_so(
+async def test_sends_that_are_not_durable_in_time_get_flush_disk_timeout(
     tmp_path: Path, connect: Any, together: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path / "x", flushDiskType="SYNC_FLUSH") as broker:
@@ -349,19 +348,50 @@ async def test_headers_that_keep_differing_are_left_alone_for_a_while(
     assert (tags.count("red"), tags.count("tan")) == (4 * COUNT, 4 * COUNT)
 
 
-@pytest.mark.parametrize("change", [{"body": bytes(1 << 20)}, {"remark": "x" * 60_000}])
-async def test_nothing_large_is_kept_to_learn_from(broker: BrokerFixture, connect: Any, change: dict[str, Any]) -> None:
+async def test_other_requests_between_collected_sends_are_answered(broker: BrokerFixture, connect: Any) -> None:
     await broker.send("orders", b"first", 3)
     sender = await connect()
-    await sender.exchange(frames_of(100_000, names={"KEYS": "a"}))
+    sends = frames_of(100_000)
+    for index in (5, 20):
+        sends[index] = encode(JSON, code=RequestCode.GET_BROKER_RUNTIME_INFO, opaque=100_000 + index)
+    # A header that is valid JSON, but whose code does not come first.
+    fields = json.loads(FrameReader().feed(sends[30])[0][1])["extFields"]
+    data = json.dumps({"opaque": 100_030, "code": 310, "extFields": fields}).encode()
+    sends[30] = (len(data) + 4 + 5).to_bytes(4) + len(data).to_bytes(4) + data + b"other"
 
-    await sender.exchange([encode(JSON, code=RequestCode.GET_BROKER_RUNTIME_INFO, opaque=1, **change)])
+    answers = await sender.exchange(sends)
 
-    collect: Any = broker.broker.router.collect
-    assert collect.__self__._blocks.candidate is None
+    assert {answer.code for answer in answers.values()} == {ResponseCode.SUCCESS}
+    assert b"brokerVersion" in answers[100_005].body
+    bodies = [message.body for queue_id in range(3) for message in await broker.messages("orders", queue_id)]
+    assert len(bodies) == COUNT - 2
+    # The order of arrival is the order in the queue.
+    assert bodies.index(b"body100027") < bodies.index(b"other") < bodies.index(b"body100033")
 
 
-async def test_if_they_cannot_be_taken_together_they_and_all_others_are_answered(
+async def test_sends_with_different_headers_are_decoded_together(
+    broker: BrokerFixture, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await broker.send("orders", b"first", 3)
+    sender = await connect()
+    counts: list[int] = []
+    decode_taken = Router.decode_taken
+
+    def note(router: Router, frames: Sequence[Frame], origins: Sequence[Connection]) -> Any:
+        counts.append(len(frames))
+        return decode_taken(router, frames, origins)
+
+    monkeypatch.setattr(Router, "decode_taken", note)
+    frames = [frame for n in range(COUNT) for frame in frames_of(100_000 + n, 1, names={"KEYS": "k" * (n % 7 + 1)})]
+
+    answers = await sender.exchange(frames)
+
+    assert places(answers) == expected(100_000)
+    assert sum(counts) == COUNT
+    assert max(counts) >= FEW
+
+
+async def test_all_sends_are_answered_if_a_template_fails(
     broker: BrokerFixture, connect: Any, together: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.send("orders", b"first", 3)
@@ -417,7 +447,7 @@ async def test_if_columns_fail_all_are_handled_one_by_one(
     assert broker.broker.router._request_queues["send"].under_way == 0
 
 
-async def test_who_sends_nonsense_after_them_is_told_which_were_refused_and_closed_once(
+async def test_a_broken_frame_after_sends_closes_the_connection_once_all_are_answered(
     broker: BrokerFixture, connect: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     await broker.send("orders", b"first", 3)

@@ -54,7 +54,7 @@ async def test_a_client_may_say_how_often() -> None:
     assert (await tables.retries.redirected(tried(2), 121, 2)).topic == "%RETRY%group"
 
 
-async def test_what_a_group_that_consumes_in_order_gives_up_is_dead() -> None:
+async def test_messages_given_up_by_an_orderly_group_are_dead_letters() -> None:
     tables = Tables()
     tables.locks.lock("group", "client", [QUEUE])
 

@@ -204,7 +204,9 @@ class _Pending(Later[h.Sent]):
         if is_durable and self.recall_handle is None and is_plain(self._unique_key):
             if not request.flag & ONEWAY_BIT:
                 place = self._queue_id, appended.physical_offset, appended.queue_offset
-                request.origin.send(processor.answers.write(request, place, self._unique_key))
+                # The store flushes it with its callback.
+                frame = processor.answers.write(request, place, self._unique_key)
+                request.origin.send_all((frame,), is_flushed=True)
             return
         self.answer(
             processor.sent(

@@ -41,7 +41,7 @@ _APPEND_SIZE_MAX = 256 * 1024
 # Fewer messages are cheaper one by one.
 COLUMNS_MIN = 4
 
-# Sends that arrived one after the other: decoded requests, or frames for a template.
+# Sends that arrived one after the other: decoded requests, or frames.
 Group: TypeAlias = list[Incoming[Any]] | HeaderBlock
 
 
@@ -64,6 +64,8 @@ class SendCollector:
         self.statistics = parts.statistics
         self.answers = SendResponses(config, message_put)
         self._blocks = HeaderBlocks()
+        # Whether the last loop iteration brought at least FEW sends.
+        self._is_busy = False
 
     def take(self, request: Incoming[Any]) -> None:
         """Take a send, which is handled at the end of this loop iteration."""
@@ -72,21 +74,20 @@ class SendCollector:
             self._add(self._taken)
         self._taken.append(request)
 
-    def collect(self, frames: Sequence[Frame], connection: Connection) -> Sequence[Frame]:
-        """Collect the frames of one read, undecoded, if a template may match them; return them otherwise."""
-        if len(frames) < FEW and not self._blocks.is_busy:
-            return frames
-        serializations, headers, bodies = zip(*frames, strict=True)
-        known = self._blocks.find(serializations, headers, bodies)
-        if known is None:
-            return frames
-        last = self._arrived[-1] if self._arrived else None
-        if not isinstance(last, HeaderBlock) or last.known is not known:
-            last = HeaderBlock(known)
-            self._add(last)
+    def collect(self, frames: Sequence[Frame], connection: Connection) -> bool:
+        """Collect the frames of one read, to decode them with others at the end of this loop iteration; False if few.
+
+        The caller has found that the first frame is a send. If others are not, they are handled there, too.
+        """
+        if len(frames) < FEW and not self._is_busy:
+            return False
+        block = self._arrived[-1] if self._arrived else None
+        if not isinstance(block, HeaderBlock):
+            block = HeaderBlock()
+            self._add(block)
             self._taken = None
-        last.add(headers, bodies, connection)
-        return ()
+        block.add(frames, connection)
+        return True
 
     def _add(self, group: Group) -> None:
         if not self._arrived:
@@ -103,14 +104,20 @@ class SendCollector:
     def _end(self) -> None:
         """Handle what has arrived in this loop iteration."""
         arrived = self._arrivals()
-        candidate, self._blocks.candidate = self._blocks.candidate, None
-        self._blocks.is_busy = sum(map(len, arrived)) >= FEW
+        self._is_busy = sum(map(len, arrived)) >= FEW
         if len(arrived) == 1 and isinstance(arrived[0], list) and _are_few(arrived[0]):
             # The usual case under low load.
             for request in arrived[0]:
                 request.connection.handle_taken(request)
             return
-        readable = [part for group in arrived for part in self._readable(group)]
+        candidates: list[tuple[bytes, Incoming[Any]]] = []
+        readable: list[Group] = []
+        for group in arrived:
+            for part in self._readable(group, candidates):
+                if readable and isinstance(part, list) and isinstance(readable[-1], list):
+                    readable[-1] += part
+                else:
+                    readable.append(part)
         sends = SendColumns(self._cluster)
         try:
             sends.add_all(readable, self._message_put.encoder.properties)
@@ -118,45 +125,75 @@ class SendCollector:
         except Exception:
             # These and all other requests must be answered, whatever failed.
             log.exception("handling %d sends one by one", sum(map(len, readable)))
-            sends, candidate = SendColumns.without_messages(readable), None
+            sends, candidates = SendColumns.without_messages(readable), []
             unusual = set(range(len(sends)))
         first = 0
         for end in (*sorted(unusual), len(sends)):
             self._store(sends, first, end)
             _handle_singly(sends, end, min(end + 1, len(sends)))
             first = end + 1
-        if candidate is not None:
-            self._learn(candidate, sends)
+        for header, request in candidates:
+            self._learn(header, request, sends)
 
-    def _readable(self, group: Group) -> Iterator[Group]:
-        """Read a block, and ask the policies. Requests that do not match, or that they do not admit, are decoded."""
+    def _readable(self, group: Group, candidates: list[tuple[bytes, Incoming[Any]]]) -> Iterator[Group]:
+        """Read blocks with templates, if the policies admit their requests; otherwise decode each request."""
         if not isinstance(group, HeaderBlock):
             yield group
             return
-        block = group
-        admitted = [False] * len(block.owners)
-        try:
-            if block.read():
-                admitted = [connection.admits(block.known.request, count) for connection, count in block.owners]
-                self._blocks.note_used()
-            else:
-                self._blocks.forget(block.known)
-        except Exception:
-            log.exception("decoding %d sends one by one", len(block))
-            self._blocks.forget(block.known)
-        if all(admitted):
-            yield block
-            return
-        for (connection, part), is_admitted in zip(block.split(), admitted, strict=True):
-            if is_admitted and part.read():
+        if self._read(group):
+            admitted = [_is_admitted(group, connection, count) for connection, count in group.owners]
+            if all(admitted):
+                yield group
+                return
+            parts = zip(group.split(), admitted, strict=True)
+        elif len(group.owners) > 1 and max(count for _, count in group.owners) >= FEW:
+            # Producers on different connections may have different headers.
+            split = group.split()
+            parts = zip(
+                split, [self._read(part) and _is_admitted(part, *part.owners[0]) for part in split], strict=True
+            )
+        else:
+            parts = zip([group], [False], strict=True)
+        for part, is_admitted in parts:
+            if is_admitted:
                 yield part
             else:
-                yield from self._decode(part.frames, connection)
+                yield from self._decode(part, candidates)
 
-    def _decode(self, frames: Sequence[Frame], connection: Connection) -> list[Group]:
-        """Hand frames back to their connection, which decodes them, and return those that were taken."""
+    def _read(self, block: HeaderBlock) -> bool:
+        """Whether a template reads a block."""
+        known = self._blocks.find(block)
+        if known is None:
+            return False
         try:
-            connection.answer(frames)
+            if block.read(known):
+                self._blocks.note_used()
+                return True
+        except Exception:
+            log.exception("decoding %d sends one by one", len(block))
+        self._blocks.forget(known)
+        return False
+
+    def _decode(self, block: HeaderBlock, candidates: list[tuple[bytes, Incoming[Any]]]) -> Iterator[Group]:
+        """Decode frames, and yield the requests that are taken."""
+        origins = block.origins
+        decoded = origins[0].decode_taken(block.frames, origins)
+        if isinstance(decoded[0], Incoming) and self._blocks.is_learning(block):
+            candidates.append((block.headers[0], decoded[0]))
+        taken: list[Incoming[Any]] = []
+        for item, connection in zip(decoded, origins, strict=True):
+            if isinstance(item, Incoming):
+                taken.append(item)
+            elif item is not None:
+                yield taken
+                taken = []
+                yield from self._answer(item, connection)
+        yield taken
+
+    def _answer(self, frame: Frame, connection: Connection) -> list[Group]:
+        """Hand an unusual frame back to its connection, and return the request if it is taken."""
+        try:
+            connection.answer((frame,))
         except Exception:
             # A failing connection must not keep the others from being answered.
             log.exception("closed the connection to %s", connection.remote)
@@ -203,15 +240,11 @@ class SendCollector:
         self.request_queue.under_way += len(part)
         Run(self, part).submit(self._message_put)
 
-    def _learn(self, candidate: Frame, sends: SendColumns) -> None:
-        """Learn a template from a frame if it was a plain send without keys."""
-        body = candidate[2]
-        # CPython has one object for each body of one byte, so the frame cannot be recognized by it.
-        for row, request in enumerate(sends.requests if len(body) > 1 else ()):
-            if request is not None and request.body is body:
-                if sends.unique_keys[row] and not sends.keys[row]:
-                    self._blocks.learn(candidate, request, sends.unique_keys[row], sends.tags[row])
-                return
+    def _learn(self, header: bytes, request: Incoming[Any], sends: SendColumns) -> None:
+        """Learn a template from a header if it was that of a plain send without keys."""
+        row = next((row for row, known in enumerate(sends.requests) if known is request), None)
+        if row is not None and sends.unique_keys[row] and not sends.keys[row]:
+            self._blocks.learn(header, request, sends.unique_keys[row], sends.tags[row])
 
     def refused(self, error: Exception) -> Reply[h.Sent]:
         return self._admission.refused(refusal(error))
@@ -225,6 +258,16 @@ class SendCollector:
             unique_key.decode("utf-8", "replace"),
             is_durable=False,
         )
+
+
+def _is_admitted(block: HeaderBlock, connection: Connection, count: int) -> bool:
+    """Whether the policies admit the requests of a connection in a block, without decoding each."""
+    assert block.known is not None
+    try:
+        return connection.admits(block.known.request, count)
+    except Exception:
+        log.exception("decoding %d sends one by one", count)
+        return False
 
 
 def _are_few(requests: Sequence[Incoming[Any]]) -> bool:

@@ -65,7 +65,7 @@ class SendColumns:
             if isinstance(group, HeaderBlock):
                 sends.blocks.append((len(sends), group))
                 sends.requests += [None] * len(group)
-                sends.origins += [connection for connection, count in group.owners for _ in range(count)]
+                sends.origins += group.origins
             else:
                 sends.requests += group
                 sends.origins += [request.origin for request in group]
@@ -108,8 +108,9 @@ class SendColumns:
 
     def add_block(self, block: HeaderBlock) -> None:
         """Add requests that a template has read."""
+        assert block.known is not None
+        assert block.columns is not None
         template, columns, request, tag = block.known.template, block.columns, block.known.request, block.known.tag
-        assert columns is not None
         count, header, messages = len(block), template.sending, self.messages
         self.blocks.append((len(self), block))
         for connection, number in block.owners:

@@ -1,7 +1,7 @@
-"""Finds frames of sends whose headers a template reads as columns, and learns such templates.
+"""Frames of sends that are decoded together, and templates that read their headers as columns.
 
-A busy producer repeats its header, but for four values (`wire/header_columns.py`). Once such a request was taken,
-frames with the same header are put into a block without decoding each.
+A busy producer repeats its header, but for four values (`wire/header_columns.py`). Once such a request was decoded,
+a template reads blocks of frames with the same header without decoding each.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,6 @@ FEW = 16
 _KEY_SIZE_MIN, _KEY_SIZE_MAX = 16, 64
 _KEY_SIZES_MAX = 8
 _KNOWN_MAX = 512
-# The largest body of a frame to learn from; the frame stays referenced until the next send.
-_BODY_SIZE_MAX = 64 * 1024
 # This many requests pass before another template is learnt. The number doubles with each template, up to the maximum,
 # until one is used: traffic without equal headers must not pay for learning from each message.
 _WAIT_COUNT_MIN, _WAIT_COUNT_MAX = 16, 4096
@@ -39,50 +37,60 @@ class KnownHeader:
 
 
 class HeaderBlock:
-    """Frames that follow each other and match one template, and how many came from each connection."""
+    """Frames that follow each other, and how many came from each connection."""
 
-    __slots__ = ("bodies", "columns", "headers", "known", "owners")
+    __slots__ = ("bodies", "columns", "headers", "known", "owners", "serializations")
 
-    def __init__(self, known: KnownHeader) -> None:
-        self.known = known
+    def __init__(self) -> None:
+        self.serializations: list[int] = []
         self.headers: list[bytes] = []
         self.bodies: list[bytes] = []
         self.owners: list[tuple[Connection, int]] = []
         # Set by `read`.
+        self.known: KnownHeader | None = None
         self.columns: Columns | None = None
 
     def __len__(self) -> int:
         return len(self.headers)
 
-    def add(self, headers: Sequence[bytes], bodies: Sequence[bytes], connection: Connection) -> None:
+    def add(self, frames: Sequence[Frame], connection: Connection) -> None:
+        serializations, headers, bodies = zip(*frames, strict=True)
+        self.serializations += serializations
         self.headers += headers
         self.bodies += bodies
         self.owners.append((connection, len(headers)))
 
-    def read(self) -> bool:
-        """Read the headers; False if one of them does not match."""
-        self.columns = self.known.template.columns(self.headers)
+    def read(self, known: KnownHeader) -> bool:
+        """Read the headers with a template; False if one of them does not match."""
+        self.known, self.columns = known, known.template.columns(self.headers)
         return self.columns is not None
 
-    def split(self) -> "list[tuple[Connection, HeaderBlock]]":
-        """Return a block for each of `owners`."""
+    def split(self) -> "list[HeaderBlock]":
+        """Return a block for each of `owners`, read if this one is."""
         parts = []
         start = 0
         for connection, count in self.owners:
-            part = HeaderBlock(self.known)
-            part.headers, part.bodies = self.headers[start : start + count], self.bodies[start : start + count]
-            part.owners = [(connection, count)]
-            parts.append((connection, part))
+            part, span = HeaderBlock(), slice(start, start + count)
+            part.serializations, part.headers = self.serializations[span], self.headers[span]
+            part.bodies, part.owners = self.bodies[span], [(connection, count)]
+            if self.columns is not None:
+                part.known, part.columns = self.known, self.columns.part(span)
+            parts.append(part)
             start += count
         return parts
 
     @property
+    def origins(self) -> list[Connection]:
+        """The connection of each frame."""
+        return [connection for connection, count in self.owners for _ in range(count)]
+
+    @property
     def frames(self) -> list[Frame]:
-        serialization = self.known.template.serialization
-        return [(serialization, *frame) for frame in zip(self.headers, self.bodies, strict=True)]
+        return list(zip(self.serializations, self.headers, self.bodies, strict=True))
 
     def request(self, index: int, connection: Connection) -> Incoming[Any]:
-        """Return a request as if it had been decoded."""
+        """Return a request that a template has read, as if it had been decoded."""
+        assert self.known is not None
         assert self.columns is not None
         template, columns = self.known.template, self.columns
         properties = template.before + columns.unique_keys[index] + template.after
@@ -101,36 +109,33 @@ class HeaderBlocks:
         # Templates by header size and beginning.
         self._known: dict[tuple[int, bytes], KnownHeader] = {}
         self._key_sizes: tuple[int, ...] = ()
-        # Whether the last loop iteration brought at least FEW sends.
-        self.is_busy = False
-        # A frame that a template may be learnt from.
-        self.candidate: Frame | None = None
         # The number of requests before the next template may be learnt, and that after it.
         self._wait_count, self._next_wait_count = 0, _WAIT_COUNT_MIN
 
-    def find(
-        self, serializations: Sequence[int], headers: Sequence[bytes], bodies: Sequence[bytes]
-    ) -> KnownHeader | None:
-        """Return the template that may match all frames of a read; None if there is none."""
-        count = len(headers)
-        header = headers[0]
+    def find(self, block: HeaderBlock) -> KnownHeader | None:
+        """Return the template that may match all frames of a block; None if there is none."""
+        headers = block.headers
+        count, header = len(headers), headers[0]
         size = len(header)
         for key_size in self._key_sizes:
             known = self._known.get((size, header[FIXED_SIZE : FIXED_SIZE + key_size]))
             if known is not None:
-                is_one_serialization = serializations.count(known.template.serialization) == count
+                is_one_serialization = block.serializations.count(known.template.serialization) == count
                 return known if is_one_serialization and list(map(len, headers)).count(size) == count else None
-        self._wait_count -= count
-        if self._wait_count <= 0 and size <= HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:
-            self.candidate = serializations[0], header, bodies[0]
-            self._wait_count = self._next_wait_count
-            self._next_wait_count = min(2 * self._next_wait_count, _WAIT_COUNT_MAX)
         return None
 
-    def learn(self, frame: Frame, request: Incoming[Any], unique_key: bytes, tag: bytes) -> None:
-        """Learn a template from a frame of a plain send without keys, and its request."""
-        serialization, header, _ = frame
-        learnt = learn_columns(serialization, header, request.opaque, request.header, unique_key)
+    def is_learning(self, block: HeaderBlock) -> bool:
+        """Whether to learn a template from the first frame of a block that no template matches."""
+        self._wait_count -= len(block)
+        if self._wait_count > 0 or len(block.headers[0]) > HEADER_SIZE_MAX:
+            return False
+        self._wait_count = self._next_wait_count
+        self._next_wait_count = min(2 * self._next_wait_count, _WAIT_COUNT_MAX)
+        return True
+
+    def learn(self, header: bytes, request: Incoming[Any], unique_key: bytes, tag: bytes) -> None:
+        """Learn a template from the header of a plain send without keys, and its request."""
+        learnt = learn_columns(request.serialization, header, request.opaque, request.header, unique_key)
         if learnt is not None and len(learnt.beginning) >= _KEY_SIZE_MIN:
             key = learnt.beginning[:_KEY_SIZE_MAX]
             is_new_size = len(key) not in self._key_sizes

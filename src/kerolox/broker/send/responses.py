@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Sequence
 from itertools import compress, count
-from operator import is_not
+from operator import add, is_not
 from typing import Any, TypeAlias
 
 import msgspec
@@ -65,14 +65,16 @@ class SendResponses:
 
     def send_all(self, sends: SendColumns, places: Sequence[Place]) -> None:
         """Queue the responses to plain sends, except oneway ones; the store flushes them with its callback."""
-        template = _json_template(self._message_put.store_host, self._config.region_id, self._config.trace_on)
-        rows = zip(sends.serializations, sends.opaques, sends.unique_keys, places, strict=True)
-        frames = [
-            _prefix(len(header := template % (queue_id, unique_key, physical_offset, queue_offset, opaque))) + header
-            if serialization == JSON
-            else self._binary(queue_id, physical_offset, queue_offset, unique_key, opaque)
-            for serialization, opaque, unique_key, (queue_id, physical_offset, queue_offset) in rows
-        ]
+        are_json = [serialization == JSON for serialization in sends.serializations]
+        rows = list(zip(places, sends.unique_keys, sends.opaques, strict=True))
+        if all(are_json):
+            frames = self._json(rows)
+        else:
+            in_json = iter(self._json(list(compress(rows, are_json))))
+            frames = [
+                next(in_json) if is_json else self._binary(*place, unique_key, opaque)
+                for is_json, (place, unique_key, opaque) in zip(are_json, rows, strict=True)
+            ]
         origins, flags = sends.origins, sends.request_flags
         if any(flags):
             is_awaited = [not flag & ONEWAY_BIT for flag in flags]
@@ -84,6 +86,14 @@ class SendResponses:
             if end > start:
                 origins[start].send_all(frames[start:end], is_flushed=True)
             start = end
+
+    def _json(self, rows: Sequence[tuple[Place, bytes, int]]) -> list[bytes]:
+        template = _json_template(self._message_put.store_host, self._config.region_id, self._config.trace_on)
+        headers = [
+            template % (queue_id, unique_key, physical_offset, queue_offset, opaque)
+            for (queue_id, physical_offset, queue_offset), unique_key, opaque in rows
+        ]
+        return list(map(add, map(_prefix, map(len, headers)), headers))
 
 
 def places_of(draft: Append, appended: Appended) -> list[Place]:
