@@ -38,6 +38,7 @@ SEND_PROFILES = (PIPELINED, Profile(64, 1), Profile(1, 1))
 ORDINARY_PROFILES = (PIPELINED, Profile(64, 1))
 ORDINARY = Traffic()
 BY_TOPICS = {count: Traffic(topics=count) for count in (1, 4, 32, 256)}
+THOUSAND_QUEUES = Traffic(topics=125, is_even=True)
 BY_GROUPS = {count: Traffic(groups=count) for count in (1, 64)}
 # A client that waits for each response, and the producers that flood the broker beside it.
 CLIENT, PRODUCERS = Profile(1, 1), Profile(8, 1000)
@@ -58,7 +59,7 @@ QUICK_JAVA_RUNS = JAVA_RUNS[::2]
 JAVA_ROUNDS = 2
 # With RocketMQ, queues are updated after the response.
 STORED_SECONDS_MAX = 10.0
-PARTS = ("sends", "ordinary", "fairness", "batches", "pulls", "idle", "java", "sync", "two")
+PARTS = ("sends", "ordinary", "queues", "fairness", "batches", "pulls", "idle", "java", "sync", "two")
 
 
 class BrokerRun:
@@ -89,22 +90,20 @@ class BrokerRun:
     def ordinary(self) -> list[Section]:
         """Send to many topics and with keys: ordinary traffic, its cost by topics and groups, and KEYS on one topic."""
         self._make_ordinary_topics(max(BY_TOPICS))
-        with self._targets(answer_size=0) as targets:
-            results = {
-                profile: self._stored(
-                    f"ordinary traffic, {profile}", targets, ORDINARY.ring, profile, topics=ORDINARY.topic_names
-                )
-                for profile in ORDINARY_PROFILES
-            }
         keyed = messages.keyed_sends(TOPIC, KEYED_BODY_SIZE)
         with self._targets(keyed, 0) as with_keys:
             measured = self._stored("one topic with KEYS", with_keys, keyed, PIPELINED)
         return [
-            tables.ordinary(tuple(targets), ORDINARY, results),
+            self._ordinary(ORDINARY),
             self._by_number("topic", BY_TOPICS),
             self._by_number("producer group", BY_GROUPS),
             tables.keyed(tuple(with_keys), KEYED_BODY_SIZE, PIPELINED, measured),
         ]
+
+    def queues(self) -> list[Section]:
+        """Send ordinary traffic to a thousand queues, each as often as the others."""
+        self._make_ordinary_topics(THOUSAND_QUEUES.topics)
+        return [self._ordinary(THOUSAND_QUEUES)]
 
     def fairness(self) -> list[Section]:
         """Run a client with one request in flight beside producers with thousands, of alike and of ordinary traffic."""
@@ -175,6 +174,15 @@ class BrokerRun:
         for name, server in self._run.servers.items():
             self._run.show_status(f"{count} topics: {name}")
             ordinary.make_topics(server.port, ordinary.topic_names(count))
+
+    def _ordinary(self, traffic: Traffic) -> Section:
+        label, topics = f"ordinary traffic over {traffic.queues:,} queues", traffic.topic_names
+        with self._targets(answer_size=0) as targets:
+            results = {
+                profile: self._stored(f"{label}, {profile}", targets, traffic.ring, profile, topics=topics)
+                for profile in ORDINARY_PROFILES
+            }
+        return tables.ordinary(tuple(targets), traffic, results)
 
     def _by_number(self, what: str, traffic: Mapping[int, Traffic]) -> Section:
         """Compare kinds of ordinary traffic that differ in one number; they take turns in every round."""
@@ -309,6 +317,7 @@ def main(
                 by_part: dict[str, Callable[[], list[Section]]] = {
                     "sends": run.sends,
                     "ordinary": run.ordinary,
+                    "queues": run.queues,
                     "fairness": run.fairness,
                     "batches": run.batches,
                     "pulls": run.pulls,

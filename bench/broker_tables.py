@@ -94,11 +94,13 @@ def sends(columns: tuple[str, ...], body_size: int, results: Mapping[Profile, Re
 
 
 def ordinary(columns: tuple[str, ...], traffic: Traffic, results: Mapping[Profile, Results]) -> Section:
-    section = Section(f"SEND_MESSAGE_V2, ordinary traffic over {traffic.topics} topics, ASYNC_FLUSH", columns)
+    over = f"{traffic.queues:,} queues of {traffic.topics} topics" if traffic.is_even else f"{traffic.topics} topics"
+    popularity = "Queues of equal" if traffic.is_even else "Topics of unequal"
+    section = Section(f"SEND_MESSAGE_V2, ordinary traffic over {over}, ASYNC_FLUSH", columns)
     _add_loads(section, {str(profile): (measured, _ORDINARY[profile]) for profile, measured in results.items()})
     section.notes.insert(
         0,
-        f"Topics of unequal popularity, {traffic.groups} producer groups, several client versions, bodies from 20 B to "
+        f"{popularity} popularity, {traffic.groups} producer groups, several client versions, bodies from 20 B to "
         "8 KiB, most messages with keys and tags, some with further properties, JSON and binary headers, in random "
         "order; every round has other messages.",
     )

@@ -6,6 +6,7 @@ serialization of the header vary from message to message. Every seed gives other
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import string
@@ -24,39 +25,62 @@ _VERSIONS = (395, 401, 433, 453, 479)
 _BODY_SIZE_MEDIAN, _BODY_SIZE_SPREAD, _BODY_SIZES = 300, 0.9, (20, 8192)
 # Shares of messages that have keys, a tag, further properties, and a binary header.
 _KEYS, _TAG, _PROPERTIES, _BINARY = 0.8, 0.7, 0.3, 0.25
+# Topic and queue id.
+Queue = tuple[str, int]
 _NAMES = ("traceId", "userId", "region", "source", "retries", "schemaVersion", "contentType", "shard")
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Ordinary traffic over a number of topics and producer groups; every round of a comparison has another seed."""
+    """Ordinary traffic over a number of topics and producer groups; every round of a comparison has another seed.
+
+    With `is_even`, all queues of all topics get the same number of messages.
+    """
 
     topics: int = TOPICS
     groups: int = GROUPS
+    is_even: bool = False
 
     @property
     def topic_names(self) -> list[str]:
         return topic_names(self.topics)
 
+    @property
+    def queues(self) -> int:
+        return self.topics * QUEUES
+
     def ring(self, number: int) -> Ring:
         """Return the requests of a round; the warm-up is round -1."""
-        return sends(number + 1, self.topic_names, groups=self.groups)
+        return sends(number + 1, self.topic_names, groups=self.groups, is_even=self.is_even)
 
 
 def topic_names(count: int = TOPICS) -> list[str]:
     return [f"ordinary-{number}-{'orders' if number % 2 else 'payments-of-customers'}" for number in range(count)]
 
 
-def sends(seed: int, topics: Sequence[str], count: int = RING_SIZE, groups: int = GROUPS) -> Ring:
-    """Return a ring of sends; the popularity of a topic falls with its place, as in Zipf's law."""
+def sends(
+    seed: int, topics: Sequence[str], count: int = RING_SIZE, groups: int = GROUPS, *, is_even: bool = False
+) -> Ring:
+    """Return a ring of sends, to all queues equally often or to topics whose popularity falls as in Zipf's law."""
     chance = random.Random(seed)
+    queues = (_even_queues if is_even else _queues_by_popularity)(chance, topics, count)
+    return ring_of([_send(chance, queue, groups, OPAQUE_FIRST + index) for index, queue in enumerate(queues)])
+
+
+def _queues_by_popularity(chance: random.Random, topics: Sequence[str], count: int) -> list[Queue]:
     popularity = [1 / (place + 1) for place in range(len(topics))]
-    chosen = chance.choices(topics, popularity, k=count)
-    return ring_of([_send(chance, topic, groups, OPAQUE_FIRST + index) for index, topic in enumerate(chosen)])
+    return [(topic, chance.randrange(QUEUES)) for topic in chance.choices(topics, popularity, k=count)]
 
 
-def _send(chance: random.Random, topic: str, groups: int, opaque: int) -> bytes:
-    fields = sending(topic, chance.randrange(QUEUES), _properties(chance))
+def _even_queues(chance: random.Random, topics: Sequence[str], count: int) -> list[Queue]:
+    """Return every queue equally often, give or take one, in random order."""
+    queues = list(itertools.islice(itertools.cycle(itertools.product(topics, range(QUEUES))), count))
+    chance.shuffle(queues)
+    return queues
+
+
+def _send(chance: random.Random, queue: Queue, groups: int, opaque: int) -> bytes:
+    fields = sending(*queue, _properties(chance))
     fields["a"] = f"producers-{chance.randrange(groups)}"
     fields["g"] = str(1_700_000_000_000 + chance.randrange(10**9))
     size = int(chance.lognormvariate(0, _BODY_SIZE_SPREAD) * _BODY_SIZE_MEDIAN)

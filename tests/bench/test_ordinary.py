@@ -73,6 +73,16 @@ def test_traffic_has_as_many_topics_and_groups_as_asked_for(topics: int, groups:
     assert len({sent.producer_group for sent in headers}) == groups
 
 
+def test_even_traffic_over_125_topics_reaches_1000_queues_equally_often_in_random_order() -> None:
+    traffic = Traffic(topics=125, is_even=True)
+
+    queues = [(sent.topic, sent.queue_id) for sent in map(header, commands(traffic.ring(0)))]
+
+    assert traffic.queues == len(set(queues)) == 1000
+    assert set(Counter(queues).values()) == {4, 5}
+    assert queues[:1000] != sorted(queues[:1000])
+
+
 def test_warm_up_and_rounds_have_other_messages() -> None:
     rings = [Traffic(1).ring(number) for number in (-1, 0, 1)]
 
