@@ -24,7 +24,7 @@ from bench.connections import ask, connect
 from bench.fairness import Fairness
 from bench.frames import Ring, decode
 from bench.generator import Load, Result
-from bench.java_clients import JavaResult, JavaRun, run_producer
+from bench.java_clients import JavaResult, JavaRun, Mode, run_producer
 from bench.measure import Memory, machine, memory, raise_file_limit
 from bench.ordinary import Traffic
 from bench.page import replace_part
@@ -50,12 +50,13 @@ PULL_OFFSETS = 32
 TOPIC, PULL_TOPIC = "bench", "bench-pull"
 JAVA_RUNS = (
     *(JavaRun(body_size) for body_size in BODY_SIZES),
-    *(JavaRun(body_size, is_async=True) for body_size in BODY_SIZES),
-    *(JavaRun(body_size, is_batch=True) for body_size in BODY_SIZES),
+    *(JavaRun(body_size, Mode.ASYNC) for body_size in BODY_SIZES),
+    *(JavaRun(body_size, Mode.BATCHES) for body_size in BODY_SIZES),
     JavaRun(128, has_consumer=True),
+    JavaRun(128, has_keys=True, topics=8),
 )
 # One of each kind, as a smoke test.
-QUICK_JAVA_RUNS = JAVA_RUNS[::2]
+QUICK_JAVA_RUNS = tuple(run for run in JAVA_RUNS if run.body_size == BODY_SIZES[0])
 JAVA_ROUNDS = 2
 # With RocketMQ, queues are updated after the response.
 STORED_SECONDS_MAX = 10.0
@@ -134,7 +135,7 @@ class BrokerRun:
         return [tables.pulls(tuple(targets), messages.PULL_SIZE, PULL_PROFILE, results)]
 
     def java(self, seconds: float, runs: Sequence[JavaRun] = JAVA_RUNS, rounds: int = JAVA_ROUNDS) -> list[Section]:
-        """Run Java's programs on the brokers in turns. Each run has its own topic, so it reads only its messages."""
+        """Run Java's programs on the brokers in turns. Each run has its own topics, so it reads only its messages."""
         servers = self._run.servers
         results: dict[str, dict[str, list[JavaResult]]] = {}
         for kind, run in enumerate(runs):
@@ -142,9 +143,10 @@ class BrokerRun:
             for number in range(rounds):
                 for name, server in servers.items():
                     self._run.show_status(f"Java's Producer, {run}: {name}, round {number + 1}/{rounds}")
-                    topic = f"bench-java-{kind}-{number}"
-                    messages.make_topic(server.port, topic)
-                    by_server[name].append(run_producer(self._namesrvs[name], server.pid, run, topic, seconds))
+                    topics = run.topic_names(f"bench-java-{kind}-{number}")
+                    for topic in topics:
+                        messages.make_topic(server.port, topic)
+                    by_server[name].append(run_producer(self._namesrvs[name], server.pid, run, topics, seconds))
         return [tables.java_clients(tuple(servers), results)]
 
     def idle(self, count: int) -> list[Section]:

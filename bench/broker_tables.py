@@ -233,8 +233,9 @@ def java_clients(columns: tuple[str, ...], results: Mapping[str, Mapping[str, Se
         section.notes += [f"{label}: {count} failed at {name}." for name, count in failures.items() if count]
     section.notes.insert(
         0,
-        "Client and broker share the machine; each run has its own topic, and brokers take turns. With `async` "
-        f"the Producer sends from one thread, at most {IN_FLIGHT_MAX:,} at a time; for batches, messages are counted.",
+        "Client and broker share the machine; each run has its own topics, and brokers take turns. With `async` "
+        f"the Producer sends from one thread, at most {IN_FLIGHT_MAX:,} at a time; for batches, messages are counted. "
+        "Over several topics, each has its own Producer with a share of the threads; its keys are the current second.",
     )
     return section
 
