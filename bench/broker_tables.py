@@ -160,7 +160,7 @@ def pulls(columns: tuple[str, ...], count: int, profile: Profile, measured: Resu
         Row(f"{profile}: p50", _each(measured, _p50), microseconds),
         Row(f"{profile}: p99", _each(measured, _p99), microseconds, goal=_P99),
     ]
-    section.notes = _notes(str(profile), measured)
+    section.notes = _notes(str(profile), measured) + _empty_notes(measured)
     return section
 
 
@@ -303,6 +303,12 @@ def _notes(label: str, measured: Results) -> list[str]:
     return notes
 
 
+def _empty_notes(measured: Results) -> list[str]:
+    """Return notes about brokers that found no message where there are some."""
+    empty = {name: sum(_empty_pulls(result) for result in rounds) for name, rounds in measured.items()}
+    return [f"{name}: {count:,} pulls found no message." for name, count in empty.items() if count]
+
+
 def _each(results: Mapping[str, Sequence[T]], figure: Callable[[T], float]) -> dict[str, list[float]]:
     return {name: [figure(result) for result in rounds] for name, rounds in results.items()}
 
@@ -326,6 +332,11 @@ def _p99(result: Result) -> float:
 def _body_bytes(result: Result) -> int:
     assert isinstance(result, CompiledResult)
     return result.body_bytes
+
+
+def _empty_pulls(result: Result) -> int:
+    assert isinstance(result, CompiledResult)
+    return result.empty_pulls
 
 
 def _megabytes(value: float) -> str:
