@@ -90,7 +90,7 @@ class BrokerRun:
 
     def ordinary(self) -> list[Section]:
         """Send to many topics and with keys: ordinary traffic, its cost by topics and groups, and KEYS on one topic."""
-        self._make_ordinary_topics(max(BY_TOPICS))
+        self._make_topics(BY_TOPICS[max(BY_TOPICS)])
         keyed = messages.keyed_sends(TOPIC, KEYED_BODY_SIZE)
         with self._targets(keyed, 0) as with_keys:
             measured = self._stored("one topic with KEYS", with_keys, keyed, PIPELINED)
@@ -103,12 +103,12 @@ class BrokerRun:
 
     def queues(self) -> list[Section]:
         """Send ordinary traffic to a thousand queues, each as often as the others."""
-        self._make_ordinary_topics(THOUSAND_QUEUES.topics)
+        self._make_topics(THOUSAND_QUEUES)
         return [self._ordinary(THOUSAND_QUEUES)]
 
     def fairness(self) -> list[Section]:
         """Run a client with one request in flight beside producers with thousands, of alike and of ordinary traffic."""
-        self._make_ordinary_topics(ORDINARY.topics)
+        self._make_topics(ORDINARY)
         alike = messages.sends(TOPIC, 128)
         floods: dict[str, Requests] = {
             "alike sends of 128 B": alike,
@@ -162,7 +162,7 @@ class BrokerRun:
             requests = messages.sends(TOPIC, body_size)
             with self._targets(requests) as targets:
                 alike[body_size] = self._stored(f"SYNC_FLUSH, {body_size} B", targets, requests, PIPELINED)
-        self._make_ordinary_topics(ORDINARY.topics)
+        self._make_topics(ORDINARY)
         with self._targets() as targets:
             mixed = self._stored(
                 "SYNC_FLUSH, ordinary traffic", targets, ORDINARY.ring, PIPELINED, topics=ORDINARY.topic_names
@@ -172,10 +172,10 @@ class BrokerRun:
     def memory(self) -> dict[str, Memory]:
         return {name: memory(server.pid) for name, server in self._run.servers.items()}
 
-    def _make_ordinary_topics(self, count: int) -> None:
+    def _make_topics(self, traffic: Traffic) -> None:
         for name, server in self._run.servers.items():
-            self._run.show_status(f"{count} topics: {name}")
-            ordinary.make_topics(server.port, ordinary.topic_names(count))
+            self._run.show_status(f"{traffic.topics} topics: {name}")
+            ordinary.make_topics(server.port, traffic.topic_names)
 
     def _ordinary(self, traffic: Traffic) -> Section:
         label, topics = f"ordinary traffic over {traffic.queues:,} queues", traffic.topic_names
