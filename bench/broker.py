@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench import broker_tables as tables
-from bench import fairness, messages, ordinary, two_brokers
+from bench import fairness, messages, mixed, ordinary, two_brokers
 from bench.broker_polls import hold_polls
 from bench.brokers import brokers
 from bench.compiled import CompiledGenerator
@@ -26,6 +26,7 @@ from bench.frames import Ring, decode
 from bench.generator import Load, Result
 from bench.java_clients import JavaResult, JavaRun, Mode, run_producer
 from bench.measure import Memory, machine, memory, raise_file_limit
+from bench.mixed import Mixed
 from bench.ordinary import Traffic
 from bench.page import replace_part
 from bench.report import BEST_OTHER, Report, Section
@@ -60,7 +61,7 @@ QUICK_JAVA_RUNS = tuple(run for run in JAVA_RUNS if run.body_size == BODY_SIZES[
 JAVA_ROUNDS = 2
 # With RocketMQ, queues are updated after the response.
 STORED_SECONDS_MAX = 10.0
-PARTS = ("sends", "ordinary", "queues", "fairness", "batches", "pulls", "idle", "java", "sync", "two")
+PARTS = ("sends", "ordinary", "queues", "fairness", "batches", "pulls", "mixed", "idle", "java", "sync", "two")
 
 
 class BrokerRun:
@@ -134,6 +135,26 @@ class BrokerRun:
             results = self._run.compare("pulls", targets, requests, PULL_PROFILE)
         return [tables.pulls(tuple(targets), messages.PULL_SIZE, PULL_PROFILE, results)]
 
+    def mixed(self) -> list[Section]:
+        """Let consumers of several groups pull while producers send ordinary traffic, both on the same topics."""
+        self._make_topics(mixed.TRAFFIC)
+        label, topics = "mixed pulls and sends", (*mixed.BACKLOG.topic_names, mixed.QUIET_TOPIC)
+        with self._targets() as targets:
+            for name, target in targets.items():
+                self._run.show_status(f"backlog of mixed pulls: {name}")
+                messages.make_topic(target.port, mixed.QUIET_TOPIC)
+                self._make_backlog(target)
+            self._run.warm_up_until_steady(label, targets, mixed.TRAFFIC.ring, PIPELINED)
+            self._run.warm_up_until_steady(label, targets, mixed.pulls(0, mixed.backlog_ends()), PULL_PROFILE)
+            results: dict[str, list[Mixed]] = {name: [] for name in targets}
+            for number in range(self._run.rounds):
+                ring = mixed.TRAFFIC.ring(number)
+                for name, target in self._run.turns(label, targets, number):
+                    pulls = mixed.pulls(number, messages.max_offsets(target.port, *topics))
+                    producers, consumers = self._load(target, ring, PIPELINED), self._load(target, pulls, PULL_PROFILE)
+                    results[name].append(mixed.measure(self._generator, producers, consumers))
+        return [tables.mixed(tuple(targets), PIPELINED, PULL_PROFILE, results)]
+
     def java(self, seconds: float, runs: Sequence[JavaRun] = JAVA_RUNS, rounds: int = JAVA_ROUNDS) -> list[Section]:
         """Run Java's programs on the brokers in turns. Each run has its own topics, so it reads only its messages."""
         servers = self._run.servers
@@ -164,10 +185,10 @@ class BrokerRun:
                 alike[body_size] = self._stored(f"SYNC_FLUSH, {body_size} B", targets, requests, PIPELINED)
         self._make_topics(ORDINARY)
         with self._targets() as targets:
-            mixed = self._stored(
+            ordinary_synced = self._stored(
                 "SYNC_FLUSH, ordinary traffic", targets, ORDINARY.ring, PIPELINED, topics=ORDINARY.topic_names
             )
-        return [tables.synced(tuple(self._run.servers), PIPELINED, alike, ORDINARY, mixed)]
+        return [tables.synced(tuple(self._run.servers), PIPELINED, alike, ORDINARY, ordinary_synced)]
 
     def memory(self) -> dict[str, Memory]:
         return {name: memory(server.pid) for name, server in self._run.servers.items()}
@@ -199,9 +220,6 @@ class BrokerRun:
         return tables.by_number(what, tuple(targets), PIPELINED, results)
 
     def _fairness(self, kind: str, requests: Ring, flood: Requests) -> Section:
-        def load(target: Target, ring: Ring, profile: Profile) -> Load:
-            return Load(target.port, target.pid, ring, profile.connections, profile.in_flight, self._run.seconds)
-
         label = f"{PRODUCERS}, {kind}"
         with self._targets() as targets:
             results: dict[str, list[Fairness]] = {name: [] for name in targets}
@@ -209,9 +227,20 @@ class BrokerRun:
             for number in range(self._run.rounds):
                 ring = ring_of_round(flood, number)
                 for name, target in self._run.turns(label, targets, number):
-                    client, producers = load(target, requests, CLIENT), load(target, ring, PRODUCERS)
+                    client, producers = self._load(target, requests, CLIENT), self._load(target, ring, PRODUCERS)
                     results[name].append(fairness.measure(self._generator, client, producers))
         return tables.fairness(tuple(targets), PRODUCERS, kind, results)
+
+    def _make_backlog(self, target: Target) -> None:
+        """Send until every queue that mixed pulls read has a backlog."""
+        load = self._load(target, mixed.BACKLOG.ring(0), PIPELINED)
+        while (
+            min(map(min, messages.max_offsets(target.port, *mixed.BACKLOG.topic_names).values())) < mixed.BACKLOG_SIZE
+        ):
+            self._generator.run(load)
+
+    def _load(self, target: Target, ring: Ring, profile: Profile) -> Load:
+        return Load(target.port, target.pid, ring, profile.connections, profile.in_flight, self._run.seconds)
 
     @contextlib.contextmanager
     def _targets(self, requests: Ring | None = None, answer_size: int | None = None) -> Iterator[dict[str, Target]]:
@@ -323,6 +352,7 @@ def main(
                     "fairness": run.fairness,
                     "batches": run.batches,
                     "pulls": run.pulls,
+                    "mixed": run.mixed,
                 }
                 sections += [section for part, job in by_part.items() if part in parts for section in job()]
                 sections.insert(0, tables.footprint(ready, before, run.memory()))

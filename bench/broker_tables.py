@@ -11,6 +11,7 @@ from bench.fairness import Fairness
 from bench.generator import Result
 from bench.java_clients import IN_FLIGHT_MAX, JavaResult
 from bench.measure import Memory
+from bench.mixed import SUBSCRIPTIONS, TRAFFIC, Mixed
 from bench.ordinary import GROUPS, TOPICS, Traffic
 from bench.report import (
     Goal,
@@ -152,7 +153,7 @@ def batches(columns: tuple[str, ...], count: int, results: Mapping[str, Results]
 
 def pulls(columns: tuple[str, ...], count: int, profile: Profile, measured: Results) -> Section:
     section = Section(f"PULL_MESSAGE of {count} x 1 KiB", columns)
-    moved = _each(measured, lambda result: _body_bytes(result) / result.seconds)
+    moved = _each(measured, _bytes_per_second)
     cpu = _each(measured, lambda result: result.cpu_per_request / count)
     section.rows = [
         Row(f"{profile}: bytes", moved, _megabytes, is_more_better=True, goal=_PULLED),
@@ -213,6 +214,35 @@ def fairness(
         f"The producers are {producers.connections} connections with {producers.in_flight:,} requests in flight on "
         "each. While one of both loads is measured, the other one starts earlier and ends later.",
         *_notes(str(producers), runs),
+    ]
+    return section
+
+
+def mixed(
+    columns: tuple[str, ...], producers: Profile, consumers: Profile, results: Mapping[str, Sequence[Mixed]]
+) -> Section:
+    """Return the figures of producers and consumers that use a broker at the same time."""
+    section = Section(f"PULL_MESSAGE {consumers} of several groups beside SEND_MESSAGE_V2 {producers}", columns)
+    sent, pulled = ({name: [found.results[side] for found in results[name]] for name in results} for side in (0, 1))
+    empty = _each(pulled, lambda result: _empty_pulls(result) / result.answered)
+    section.rows = [
+        Row("sends: rate", _each(sent, _rate), per_second, is_more_better=True),
+        Row("sends: p99", _each(sent, _p99), microseconds, goal=_P99),
+        Row("pulls: rate", _each(pulled, _rate), per_second, is_more_better=True),
+        Row("pulls: bytes", _each(pulled, _bytes_per_second), _megabytes, is_more_better=True),
+        Row("pulls: p99", _each(pulled, _p99), microseconds, goal=_P99),
+        Row("pulls that find no message", empty, percent),
+        Row("CPU of the broker", _each(results, lambda found: found.cores), percent),
+        Row("CPU of the broker per request", _each(results, lambda found: found.cpu_per_request), microseconds),
+    ]
+    expressions = ", ".join(f"`{subscription.expression}`" for subscription in SUBSCRIPTIONS)
+    section.notes = [
+        f"Producers send ordinary traffic over {TRAFFIC.topics} topics. {len(SUBSCRIPTIONS)} consumer groups "
+        f"({expressions}) pull old messages, and the newest ones before the load, from the most popular topics; one in "
+        "eight pulls is at the end of a queue without producers. Each load is measured while the other one runs. 100% "
+        "of CPU is one core; CPU per request, a send or a pull, depends on how many of them are pulls.",
+        *_notes("sends", sent),
+        *_notes("pulls", pulled),
     ]
     return section
 
@@ -329,9 +359,9 @@ def _p99(result: Result) -> float:
     return result.p99
 
 
-def _body_bytes(result: Result) -> int:
+def _bytes_per_second(result: Result) -> float:
     assert isinstance(result, CompiledResult)
-    return result.body_bytes
+    return result.body_bytes / result.seconds
 
 
 def _empty_pulls(result: Result) -> int:
