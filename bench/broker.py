@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench import broker_tables as tables
-from bench import fairness, messages, ordinary, two_brokers
+from bench import fairness, messages, mixed, ordinary, two_brokers
 from bench.broker_polls import hold_polls
 from bench.brokers import brokers
 from bench.compiled import CompiledGenerator
@@ -24,8 +24,9 @@ from bench.connections import ask, connect
 from bench.fairness import Fairness
 from bench.frames import Ring, decode
 from bench.generator import Load, Result
-from bench.java_clients import JavaResult, JavaRun, run_producer
+from bench.java_clients import JavaResult, JavaRun, Mode, run_producer
 from bench.measure import Memory, machine, memory, raise_file_limit
+from bench.mixed import Mixed
 from bench.ordinary import Traffic
 from bench.page import replace_part
 from bench.report import BEST_OTHER, Report, Section
@@ -38,6 +39,7 @@ SEND_PROFILES = (PIPELINED, Profile(64, 1), Profile(1, 1))
 ORDINARY_PROFILES = (PIPELINED, Profile(64, 1))
 ORDINARY = Traffic()
 BY_TOPICS = {count: Traffic(topics=count) for count in (1, 4, 32, 256)}
+THOUSAND_QUEUES = Traffic(topics=125, is_even=True)
 BY_GROUPS = {count: Traffic(groups=count) for count in (1, 64)}
 # A client that waits for each response, and the producers that flood the broker beside it.
 CLIENT, PRODUCERS = Profile(1, 1), Profile(8, 1000)
@@ -49,16 +51,17 @@ PULL_OFFSETS = 32
 TOPIC, PULL_TOPIC = "bench", "bench-pull"
 JAVA_RUNS = (
     *(JavaRun(body_size) for body_size in BODY_SIZES),
-    *(JavaRun(body_size, is_async=True) for body_size in BODY_SIZES),
-    *(JavaRun(body_size, is_batch=True) for body_size in BODY_SIZES),
+    *(JavaRun(body_size, Mode.ASYNC) for body_size in BODY_SIZES),
+    *(JavaRun(body_size, Mode.BATCHES) for body_size in BODY_SIZES),
     JavaRun(128, has_consumer=True),
+    JavaRun(128, has_keys=True, topics=8),
 )
 # One of each kind, as a smoke test.
-QUICK_JAVA_RUNS = JAVA_RUNS[::2]
+QUICK_JAVA_RUNS = tuple(run for run in JAVA_RUNS if run.body_size == BODY_SIZES[0])
 JAVA_ROUNDS = 2
 # With RocketMQ, queues are updated after the response.
 STORED_SECONDS_MAX = 10.0
-PARTS = ("sends", "ordinary", "fairness", "batches", "pulls", "idle", "java", "sync", "two")
+PARTS = ("sends", "ordinary", "queues", "fairness", "batches", "pulls", "mixed", "idle", "java", "sync", "two")
 
 
 class BrokerRun:
@@ -88,27 +91,25 @@ class BrokerRun:
 
     def ordinary(self) -> list[Section]:
         """Send to many topics and with keys: ordinary traffic, its cost by topics and groups, and KEYS on one topic."""
-        self._make_ordinary_topics(max(BY_TOPICS))
-        with self._targets(answer_size=0) as targets:
-            results = {
-                profile: self._stored(
-                    f"ordinary traffic, {profile}", targets, ORDINARY.ring, profile, topics=ORDINARY.topic_names
-                )
-                for profile in ORDINARY_PROFILES
-            }
+        self._make_topics(BY_TOPICS[max(BY_TOPICS)])
         keyed = messages.keyed_sends(TOPIC, KEYED_BODY_SIZE)
         with self._targets(keyed, 0) as with_keys:
             measured = self._stored("one topic with KEYS", with_keys, keyed, PIPELINED)
         return [
-            tables.ordinary(tuple(targets), ORDINARY, results),
+            self._ordinary(ORDINARY),
             self._by_number("topic", BY_TOPICS),
             self._by_number("producer group", BY_GROUPS),
             tables.keyed(tuple(with_keys), KEYED_BODY_SIZE, PIPELINED, measured),
         ]
 
+    def queues(self) -> list[Section]:
+        """Send ordinary traffic to a thousand queues, each as often as the others."""
+        self._make_topics(THOUSAND_QUEUES)
+        return [self._ordinary(THOUSAND_QUEUES)]
+
     def fairness(self) -> list[Section]:
         """Run a client with one request in flight beside producers with thousands, of alike and of ordinary traffic."""
-        self._make_ordinary_topics(ORDINARY.topics)
+        self._make_topics(ORDINARY)
         alike = messages.sends(TOPIC, 128)
         floods: dict[str, Requests] = {
             "alike sends of 128 B": alike,
@@ -134,8 +135,28 @@ class BrokerRun:
             results = self._run.compare("pulls", targets, requests, PULL_PROFILE)
         return [tables.pulls(tuple(targets), messages.PULL_SIZE, PULL_PROFILE, results)]
 
+    def mixed(self) -> list[Section]:
+        """Let consumers of several groups pull while producers send ordinary traffic, both on the same topics."""
+        self._make_topics(mixed.TRAFFIC)
+        label, topics = "mixed pulls and sends", (*mixed.BACKLOG.topic_names, mixed.QUIET_TOPIC)
+        with self._targets() as targets:
+            for name, target in targets.items():
+                self._run.show_status(f"backlog of mixed pulls: {name}")
+                messages.make_topic(target.port, mixed.QUIET_TOPIC)
+                self._make_backlog(target)
+            self._run.warm_up_until_steady(label, targets, mixed.TRAFFIC.ring, PIPELINED)
+            self._run.warm_up_until_steady(label, targets, mixed.pulls(0, mixed.backlog_ends()), PULL_PROFILE)
+            results: dict[str, list[Mixed]] = {name: [] for name in targets}
+            for number in range(self._run.rounds):
+                ring = mixed.TRAFFIC.ring(number)
+                for name, target in self._run.turns(label, targets, number):
+                    pulls = mixed.pulls(number, messages.max_offsets(target.port, *topics))
+                    producers, consumers = self._load(target, ring, PIPELINED), self._load(target, pulls, PULL_PROFILE)
+                    results[name].append(mixed.measure(self._generator, producers, consumers))
+        return [tables.mixed(tuple(targets), PIPELINED, PULL_PROFILE, results)]
+
     def java(self, seconds: float, runs: Sequence[JavaRun] = JAVA_RUNS, rounds: int = JAVA_ROUNDS) -> list[Section]:
-        """Run Java's programs on the brokers in turns. Each run has its own topic, so it reads only its messages."""
+        """Run Java's programs on the brokers in turns. Each run has its own topics, so it reads only its messages."""
         servers = self._run.servers
         results: dict[str, dict[str, list[JavaResult]]] = {}
         for kind, run in enumerate(runs):
@@ -143,9 +164,10 @@ class BrokerRun:
             for number in range(rounds):
                 for name, server in servers.items():
                     self._run.show_status(f"Java's Producer, {run}: {name}, round {number + 1}/{rounds}")
-                    topic = f"bench-java-{kind}-{number}"
-                    messages.make_topic(server.port, topic)
-                    by_server[name].append(run_producer(self._namesrvs[name], server.pid, run, topic, seconds))
+                    topics = run.topic_names(f"bench-java-{kind}-{number}")
+                    for topic in topics:
+                        messages.make_topic(server.port, topic)
+                    by_server[name].append(run_producer(self._namesrvs[name], server.pid, run, topics, seconds))
         return [tables.java_clients(tuple(servers), results)]
 
     def idle(self, count: int) -> list[Section]:
@@ -161,20 +183,29 @@ class BrokerRun:
             requests = messages.sends(TOPIC, body_size)
             with self._targets(requests) as targets:
                 alike[body_size] = self._stored(f"SYNC_FLUSH, {body_size} B", targets, requests, PIPELINED)
-        self._make_ordinary_topics(ORDINARY.topics)
+        self._make_topics(ORDINARY)
         with self._targets() as targets:
-            mixed = self._stored(
+            ordinary_synced = self._stored(
                 "SYNC_FLUSH, ordinary traffic", targets, ORDINARY.ring, PIPELINED, topics=ORDINARY.topic_names
             )
-        return [tables.synced(tuple(self._run.servers), PIPELINED, alike, ORDINARY, mixed)]
+        return [tables.synced(tuple(self._run.servers), PIPELINED, alike, ORDINARY, ordinary_synced)]
 
     def memory(self) -> dict[str, Memory]:
         return {name: memory(server.pid) for name, server in self._run.servers.items()}
 
-    def _make_ordinary_topics(self, count: int) -> None:
+    def _make_topics(self, traffic: Traffic) -> None:
         for name, server in self._run.servers.items():
-            self._run.show_status(f"{count} topics: {name}")
-            ordinary.make_topics(server.port, ordinary.topic_names(count))
+            self._run.show_status(f"{traffic.topics} topics: {name}")
+            ordinary.make_topics(server.port, traffic.topic_names)
+
+    def _ordinary(self, traffic: Traffic) -> Section:
+        label, topics = f"ordinary traffic over {traffic.queues:,} queues", traffic.topic_names
+        with self._targets(answer_size=0) as targets:
+            results = {
+                profile: self._stored(f"{label}, {profile}", targets, traffic.ring, profile, topics=topics)
+                for profile in ORDINARY_PROFILES
+            }
+        return tables.ordinary(tuple(targets), traffic, results)
 
     def _by_number(self, what: str, traffic: Mapping[int, Traffic]) -> Section:
         """Compare kinds of ordinary traffic that differ in one number; they take turns in every round."""
@@ -189,9 +220,6 @@ class BrokerRun:
         return tables.by_number(what, tuple(targets), PIPELINED, results)
 
     def _fairness(self, kind: str, requests: Ring, flood: Requests) -> Section:
-        def load(target: Target, ring: Ring, profile: Profile) -> Load:
-            return Load(target.port, target.pid, ring, profile.connections, profile.in_flight, self._run.seconds)
-
         label = f"{PRODUCERS}, {kind}"
         with self._targets() as targets:
             results: dict[str, list[Fairness]] = {name: [] for name in targets}
@@ -199,9 +227,20 @@ class BrokerRun:
             for number in range(self._run.rounds):
                 ring = ring_of_round(flood, number)
                 for name, target in self._run.turns(label, targets, number):
-                    client, producers = load(target, requests, CLIENT), load(target, ring, PRODUCERS)
+                    client, producers = self._load(target, requests, CLIENT), self._load(target, ring, PRODUCERS)
                     results[name].append(fairness.measure(self._generator, client, producers))
         return tables.fairness(tuple(targets), PRODUCERS, kind, results)
+
+    def _make_backlog(self, target: Target) -> None:
+        """Send until every queue that mixed pulls read has a backlog."""
+        load = self._load(target, mixed.BACKLOG.ring(0), PIPELINED)
+        while (
+            min(map(min, messages.max_offsets(target.port, *mixed.BACKLOG.topic_names).values())) < mixed.BACKLOG_SIZE
+        ):
+            self._generator.run(load)
+
+    def _load(self, target: Target, ring: Ring, profile: Profile) -> Load:
+        return Load(target.port, target.pid, ring, profile.connections, profile.in_flight, self._run.seconds)
 
     @contextlib.contextmanager
     def _targets(self, requests: Ring | None = None, answer_size: int | None = None) -> Iterator[dict[str, Target]]:
@@ -309,9 +348,11 @@ def main(
                 by_part: dict[str, Callable[[], list[Section]]] = {
                     "sends": run.sends,
                     "ordinary": run.ordinary,
+                    "queues": run.queues,
                     "fairness": run.fairness,
                     "batches": run.batches,
                     "pulls": run.pulls,
+                    "mixed": run.mixed,
                 }
                 sections += [section for part, job in by_part.items() if part in parts for section in job()]
                 sections.insert(0, tables.footprint(ready, before, run.memory()))

@@ -11,6 +11,7 @@ from bench.fairness import Fairness
 from bench.generator import Result
 from bench.java_clients import IN_FLIGHT_MAX, JavaResult
 from bench.measure import Memory
+from bench.mixed import SUBSCRIPTIONS, TRAFFIC, Mixed
 from bench.ordinary import GROUPS, TOPICS, Traffic
 from bench.report import (
     Goal,
@@ -94,11 +95,13 @@ def sends(columns: tuple[str, ...], body_size: int, results: Mapping[Profile, Re
 
 
 def ordinary(columns: tuple[str, ...], traffic: Traffic, results: Mapping[Profile, Results]) -> Section:
-    section = Section(f"SEND_MESSAGE_V2, ordinary traffic over {traffic.topics} topics, ASYNC_FLUSH", columns)
+    over = f"{traffic.queues:,} queues of {traffic.topics} topics" if traffic.is_even else f"{traffic.topics} topics"
+    popularity = "Queues of equal" if traffic.is_even else "Topics of unequal"
+    section = Section(f"SEND_MESSAGE_V2, ordinary traffic over {over}, ASYNC_FLUSH", columns)
     _add_loads(section, {str(profile): (measured, _ORDINARY[profile]) for profile, measured in results.items()})
     section.notes.insert(
         0,
-        f"Topics of unequal popularity, {traffic.groups} producer groups, several client versions, bodies from 20 B to "
+        f"{popularity} popularity, {traffic.groups} producer groups, several client versions, bodies from 20 B to "
         "8 KiB, most messages with keys and tags, some with further properties, JSON and binary headers, in random "
         "order; every round has other messages.",
     )
@@ -150,7 +153,7 @@ def batches(columns: tuple[str, ...], count: int, results: Mapping[str, Results]
 
 def pulls(columns: tuple[str, ...], count: int, profile: Profile, measured: Results) -> Section:
     section = Section(f"PULL_MESSAGE of {count} x 1 KiB", columns)
-    moved = _each(measured, lambda result: _body_bytes(result) / result.seconds)
+    moved = _each(measured, _bytes_per_second)
     cpu = _each(measured, lambda result: result.cpu_per_request / count)
     section.rows = [
         Row(f"{profile}: bytes", moved, _megabytes, is_more_better=True, goal=_PULLED),
@@ -158,7 +161,7 @@ def pulls(columns: tuple[str, ...], count: int, profile: Profile, measured: Resu
         Row(f"{profile}: p50", _each(measured, _p50), microseconds),
         Row(f"{profile}: p99", _each(measured, _p99), microseconds, goal=_P99),
     ]
-    section.notes = _notes(str(profile), measured)
+    section.notes = _notes(str(profile), measured) + _empty_notes(measured)
     return section
 
 
@@ -215,6 +218,35 @@ def fairness(
     return section
 
 
+def mixed(
+    columns: tuple[str, ...], producers: Profile, consumers: Profile, results: Mapping[str, Sequence[Mixed]]
+) -> Section:
+    """Return the figures of producers and consumers that use a broker at the same time."""
+    section = Section(f"PULL_MESSAGE {consumers} of several groups beside SEND_MESSAGE_V2 {producers}", columns)
+    sent, pulled = ({name: [found.results[side] for found in results[name]] for name in results} for side in (0, 1))
+    empty = _each(pulled, lambda result: _empty_pulls(result) / result.answered)
+    section.rows = [
+        Row("sends: rate", _each(sent, _rate), per_second, is_more_better=True),
+        Row("sends: p99", _each(sent, _p99), microseconds, goal=_P99),
+        Row("pulls: rate", _each(pulled, _rate), per_second, is_more_better=True),
+        Row("pulls: bytes", _each(pulled, _bytes_per_second), _megabytes, is_more_better=True),
+        Row("pulls: p99", _each(pulled, _p99), microseconds, goal=_P99),
+        Row("pulls that find no message", empty, percent),
+        Row("CPU of the broker", _each(results, lambda found: found.cores), percent),
+        Row("CPU of the broker per request", _each(results, lambda found: found.cpu_per_request), microseconds),
+    ]
+    expressions = ", ".join(f"`{subscription.expression}`" for subscription in SUBSCRIPTIONS)
+    section.notes = [
+        f"Producers send ordinary traffic over {TRAFFIC.topics} topics. {len(SUBSCRIPTIONS)} consumer groups "
+        f"({expressions}) pull old messages, and the newest ones before the load, from the most popular topics; one in "
+        "eight pulls is at the end of a queue without producers. Each load is measured while the other one runs. 100% "
+        "of CPU is one core; CPU per request, a send or a pull, depends on how many of them are pulls.",
+        *_notes("sends", sent),
+        *_notes("pulls", pulled),
+    ]
+    return section
+
+
 def java_clients(columns: tuple[str, ...], results: Mapping[str, Mapping[str, Sequence[JavaResult]]]) -> Section:
     section = Section("Java's own benchmark programs, 64 threads (5.5.0)", columns)
     for label, by_server in results.items():
@@ -231,8 +263,9 @@ def java_clients(columns: tuple[str, ...], results: Mapping[str, Mapping[str, Se
         section.notes += [f"{label}: {count} failed at {name}." for name, count in failures.items() if count]
     section.notes.insert(
         0,
-        "Client and broker share the machine; each run has its own topic, and brokers take turns. With `async` "
-        f"the Producer sends from one thread, at most {IN_FLIGHT_MAX:,} at a time; for batches, messages are counted.",
+        "Client and broker share the machine; each run has its own topics, and brokers take turns. With `async` "
+        f"the Producer sends from one thread, at most {IN_FLIGHT_MAX:,} at a time; for batches, messages are counted. "
+        "Over several topics, each has its own Producer with a share of the threads; its keys are the current second.",
     )
     return section
 
@@ -300,6 +333,12 @@ def _notes(label: str, measured: Results) -> list[str]:
     return notes
 
 
+def _empty_notes(measured: Results) -> list[str]:
+    """Return notes about brokers that found no message where there are some."""
+    empty = {name: sum(_empty_pulls(result) for result in rounds) for name, rounds in measured.items()}
+    return [f"{name}: {count:,} pulls found no message." for name, count in empty.items() if count]
+
+
 def _each(results: Mapping[str, Sequence[T]], figure: Callable[[T], float]) -> dict[str, list[float]]:
     return {name: [figure(result) for result in rounds] for name, rounds in results.items()}
 
@@ -320,9 +359,14 @@ def _p99(result: Result) -> float:
     return result.p99
 
 
-def _body_bytes(result: Result) -> int:
+def _bytes_per_second(result: Result) -> float:
     assert isinstance(result, CompiledResult)
-    return result.body_bytes
+    return result.body_bytes / result.seconds
+
+
+def _empty_pulls(result: Result) -> int:
+    assert isinstance(result, CompiledResult)
+    return result.empty_pulls
 
 
 def _megabytes(value: float) -> str:

@@ -28,10 +28,14 @@ class NoCompilerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CompiledResult(Result):
-    """A result with the extra counts of the C generator: error responses, and bytes of bodies."""
+    """A result with the extra counts of the C generator: error responses, empty pulls, and bytes of bodies.
+
+    A pull that finds no message is answered, not refused.
+    """
 
     refused: int
     refusal: str
+    empty_pulls: int
     body_bytes: int
 
 

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from bench.compiled import CompiledGenerator
+from bench.compiled import CompiledGenerator, CompiledResult
 from bench.generator import Load, Result
 
 # The load in the background starts this much earlier than the measured one, and ends this much later.
@@ -44,12 +44,12 @@ def measure(
     return Fairness(
         client_alone=generator.run(client),
         producers_alone=generator.run(producers),
-        client_beside=_beside(generator, client, producers, lead_seconds),
-        producers_beside=_beside(generator, producers, client, lead_seconds),
+        client_beside=beside(generator, client, producers, lead_seconds),
+        producers_beside=beside(generator, producers, client, lead_seconds),
     )
 
 
-def _beside(generator: CompiledGenerator, measured: Load, background: Load, lead_seconds: float) -> Result:
+def beside(generator: CompiledGenerator, measured: Load, background: Load, lead_seconds: float) -> CompiledResult:
     """Return the result of a load during which the other one never pauses.
 
     If both started together, the rate of each would include a time in which it is alone: while the other one connects,

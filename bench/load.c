@@ -30,7 +30,7 @@ typedef struct { int socket, unanswered; size_t held; unsigned char *in; double 
 
 static Frame *frames;
 static uint32_t frame_count, next_frame, next_key;
-static uint64_t answered, refused, body_bytes;
+static uint64_t answered, refused, empty_pulls, body_bytes;
 static float *latencies;
 static uint64_t latencies_max;
 static char refusal[256];
@@ -107,6 +107,12 @@ static size_t put_request(unsigned char *out, uint32_t opaque) {
     return frame->size;
 }
 
+/* Whether a response says that a pull found no message (PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY). Consumers at the end of
+ * a queue or with a rare tag get it all the time, so it counts as an answer. No other request gets these codes. */
+static int is_empty_pull(int code) {
+    return code == 19 || code == 20;
+}
+
 /* Reads code and opaque of a response. */
 static void read_header(const unsigned char *frame, uint32_t size, int *code, uint32_t *opaque) {
     uint32_t header_size = big_endian(frame + 4) & 0xFFFFFF;
@@ -122,7 +128,7 @@ static void read_header(const unsigned char *frame, uint32_t size, int *code, ui
         *code = atoi(code_at + 7);
         *opaque = strtoul(opaque_at + 9, NULL, 10);
     }
-    if (*code && !refusal[0]) {
+    if (*code && !is_empty_pull(*code) && !refusal[0]) {
         uint32_t shown = header_size < sizeof refusal - 1 ? header_size : sizeof refusal - 1;
         for (uint32_t at = 0; at < shown; at++)
             refusal[at] = header[at] < 32 || header[at] > 126 || header[at] == '"' || header[at] == '\\' ? ' ' : header[at];
@@ -144,8 +150,9 @@ static void take_answers(Pipeline *pipeline, uint32_t first_opaque, int in_fligh
         uint32_t place = opaque - first_opaque;
         if (place >= (uint32_t)in_flight || !pipeline->sent_at[place])
             wrong("an answer to nothing that was asked", pipeline->in + at, size + 4);
-        if (code) refused++;
+        if (code && !is_empty_pull(code)) refused++;
         else {
+            if (code) empty_pulls++;
             if (answered == latencies_max) latencies = realloc(latencies, sizeof *latencies * (latencies_max *= 2));
             latencies[answered++] = time - pipeline->sent_at[place];
         }
@@ -214,9 +221,9 @@ static void drive(int port, int pid, int connections, int in_flight, double seco
     server_cpu = now(server_clock) - server_cpu, own_cpu = now(CLOCK_PROCESS_CPUTIME_ID) - own_cpu;
     qsort(latencies, answered, sizeof *latencies, by_size);
     double p50 = answered ? latencies[answered / 2] : 0, p99 = answered ? latencies[answered * 99 / 100] : 0;
-    printf("{\"answered\":%lu,\"refused\":%lu,\"refusal\":\"%s\",\"body_bytes\":%lu,\"seconds\":%.6f,"
+    printf("{\"answered\":%lu,\"refused\":%lu,\"refusal\":\"%s\",\"empty_pulls\":%lu,\"body_bytes\":%lu,\"seconds\":%.6f,"
            "\"server_cpu_seconds\":%.6f,\"generator_cpu_seconds\":%.6f,\"p50\":%.9f,\"p99\":%.9f}\n",
-           answered, refused, refusal, body_bytes, taken, server_cpu, own_cpu, p50, p99);
+           answered, refused, refusal, empty_pulls, body_bytes, taken, server_cpu, own_cpu, p50, p99);
 }
 
 /* A server that stores nothing, to measure the generator: answers each request, whether its header is JSON or binary,

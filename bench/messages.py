@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
 from bench.compiled import KEY_COUNTER
 from bench.connections import ask, connect
@@ -17,6 +18,17 @@ _KEY_HEAD = "7F00000151F1DABDB9114D35"
 _TAGS = "ABCDE"
 _SUSPEND, _SUBSCRIPTION = 2, 4
 _PART = struct.Struct(">IIIII")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A consumer group, and the tags that it reads."""
+
+    group: str = GROUP
+    expression: str = "*"
+
+
+_TO_ALL = Subscription()
 
 
 def send(topic: str, queue_id: int, body: bytes, opaque: int = OPAQUE_FIRST) -> bytes:
@@ -57,13 +69,14 @@ def pulls(topic: str, count: int) -> Ring:
     """PULL_MESSAGE of 32 messages, at `count` offsets of each queue."""
     return ring(
         count * QUEUES,
-        lambda index, opaque: _pull(topic, index % QUEUES, index // QUEUES * PULL_SIZE, _SUBSCRIPTION, opaque),
+        lambda index, opaque: encode(11, pulling(topic, index % QUEUES, index // QUEUES * PULL_SIZE), opaque=opaque),
     )
 
 
 def long_poll(topic: str, queue_id: int, queue_offset: int, opaque: int) -> bytes:
     """PULL_MESSAGE at the end of a queue, which waits for ten minutes."""
-    return _pull(topic, queue_id, queue_offset, _SUBSCRIPTION | _SUSPEND, opaque)
+    fields = {**pulling(topic, queue_id, queue_offset), "sysFlag": str(_SUBSCRIPTION | _SUSPEND)}
+    return encode(11, fields, opaque=opaque)
 
 
 def max_offset(topic: str, queue_id: int, opaque: int = OPAQUE_FIRST) -> bytes:
@@ -87,11 +100,17 @@ def fill(port: int, topic: str, count: int, body_size: int) -> None:
 
 def stored(port: int, *topics: str) -> int:
     """Return the number of messages of these topics, from the max offsets of their queues."""
+    return sum(sum(offsets) for offsets in max_offsets(port, *topics).values())
+
+
+def max_offsets(port: int, *topics: str) -> dict[str, list[int]]:
+    """Return the max offset of each queue, by topic."""
     with connect(port) as connection:
-        answers = [
-            decode(ask(connection, max_offset(topic, queue_id))) for topic in topics for queue_id in range(QUEUES)
-        ]
-    return sum(int(answer.header["extFields"]["offset"]) for answer in answers)
+        answers = {
+            topic: [decode(ask(connection, max_offset(topic, queue_id))) for queue_id in range(QUEUES)]
+            for topic in topics
+        }
+    return {topic: [int(each.header["extFields"]["offset"]) for each in found] for topic, found in answers.items()}
 
 
 def sending(topic: str, queue_id: int, properties: str) -> dict[str, str]:
@@ -111,6 +130,23 @@ def sending(topic: str, queue_id: int, properties: str) -> dict[str, str]:
     }
 
 
+def pulling(topic: str, queue_id: int, queue_offset: int, subscription: Subscription = _TO_ALL) -> dict[str, str]:
+    """Return the fields of a PULL_MESSAGE that brings its subscription along and does not wait for messages."""
+    return {
+        "consumerGroup": subscription.group,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(queue_offset),
+        "maxMsgNums": str(PULL_SIZE),
+        "sysFlag": str(_SUBSCRIPTION),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "600000",
+        "subscription": subscription.expression,
+        "subVersion": "0",
+        "expressionType": "TAG",
+    }
+
+
 def _unique_key(counter: str) -> str:
     return f"UNIQ_KEY\x01{_KEY_HEAD}{counter}\x02WAIT\x01true\x02"
 
@@ -118,20 +154,3 @@ def _unique_key(counter: str) -> str:
 def _part(body: bytes, properties: bytes) -> bytes:
     size = _PART.size + len(body) + 2 + len(properties)
     return _PART.pack(size, 0, 0, 0, len(body)) + body + len(properties).to_bytes(2) + properties
-
-
-def _pull(topic: str, queue_id: int, queue_offset: int, sys_flag: int, opaque: int) -> bytes:
-    fields = {
-        "consumerGroup": GROUP,
-        "topic": topic,
-        "queueId": str(queue_id),
-        "queueOffset": str(queue_offset),
-        "maxMsgNums": str(PULL_SIZE),
-        "sysFlag": str(sys_flag),
-        "commitOffset": "0",
-        "suspendTimeoutMillis": "600000",
-        "subscription": "*",
-        "subVersion": "0",
-        "expressionType": "TAG",
-    }
-    return encode(11, fields, opaque=opaque)

@@ -58,6 +58,16 @@ def test_ordinary_traffic_has_goals_of_its_own(profile: Profile, goals: list[str
     assert [line[-2] for line in section.lines()] == goals
 
 
+def test_even_traffic_is_named_by_its_queues_and_has_the_goals_of_ordinary_traffic() -> None:
+    measured = results(result(110), result(100), result(90))
+
+    section = tables.ordinary(COLUMNS, Traffic(topics=125, is_even=True), {PIPELINED: measured})
+
+    assert section.title == "SEND_MESSAGE_V2, ordinary traffic over 1,000 queues of 125 topics, ASYNC_FLUSH"
+    assert last_cells(section)["4x64: rate"] == ["1.10x of 4.9.7", "≥ 1.2x best other", "MISSED"]
+    assert section.notes[0].startswith("Queues of equal popularity")
+
+
 def test_with_sync_flush_alike_sends_have_a_higher_goal_than_ordinary_traffic() -> None:
     measured = results(result(150), result(100), result(90))
 

@@ -1,3 +1,4 @@
+import itertools
 import os
 import shutil
 import socket
@@ -95,6 +96,19 @@ def test_a_load_with_only_refusals_has_no_result(generator: CompiledGenerator) -
         pytest.raises(WrongAnswerError, match="not one of"),
     ):
         generator.run(Load(port, os.getpid(), sends("orders", 16), 1, 1, 0.02))
+
+
+def test_a_pull_that_finds_no_message_is_answered_and_not_refused(generator: CompiledGenerator) -> None:
+    codes = itertools.cycle((0, 19, 20, 21))
+
+    with _served(lambda frame: encode(next(codes), {}, opaque=decode(frame).header["opaque"], flag=1)) as port:
+        result = generator.run(Load(port, os.getpid(), pulls("orders", 4), 1, 4, 0.02))
+
+    # Codes come in turns of four, and the first turn is complete.
+    assert result.refused >= 1
+    assert 2 * result.refused <= result.empty_pulls <= 2 * result.refused + 2
+    assert result.empty_pulls < result.answered <= 3 * result.refused + 3
+    assert "21" in result.refusal
 
 
 def test_a_response_with_an_unknown_opaque_ends_the_load(generator: CompiledGenerator) -> None:

@@ -7,21 +7,15 @@ from collections import Counter
 import pytest
 
 from bench.compiled import KEY_COUNTER
-from bench.frames import OPAQUE_FIRST, Ring
+from bench.frames import OPAQUE_FIRST
 from bench.messages import keyed_sends
-from bench.ordinary import Traffic, sends, topic_names
-from kerolox.wire.command import BINARY, JSON, Command, decode
-from kerolox.wire.frames import FrameReader
+from bench.ordinary import Traffic, sends, tag_name
+from kerolox.wire.command import BINARY, JSON, Command
 from kerolox.wire.headers.messages import SendMessageV2
+from tests.bench.rings import commands
 
-TOPICS = topic_names(32)
-
-
-def commands(ring: Ring) -> list[Command]:
-    reader = FrameReader()
-    found = [decode(frame) for frame in reader.feed(ring.stream)]
-    assert (reader.broken, reader.partial_size) == (None, 0)
-    return found
+TRAFFIC = Traffic()
+TOPICS = TRAFFIC.topic_names
 
 
 def header(command: Command) -> SendMessageV2:
@@ -34,26 +28,32 @@ def properties(command: Command) -> dict[str, str]:
 
 
 def test_the_same_seed_gives_the_same_frames_and_another_seed_others() -> None:
-    ring = sends(1, TOPICS, count=100)
+    ring = sends(TRAFFIC, 1, count=100)
 
-    assert ring == sends(1, TOPICS, count=100)
-    frames, others = ({ring.slice(index, 1) for index in range(100)} for ring in (ring, sends(2, TOPICS, count=100)))
+    assert ring == sends(TRAFFIC, 1, count=100)
+    frames, others = ({ring.slice(index, 1) for index in range(100)} for ring in (ring, sends(TRAFFIC, 2, count=100)))
     assert not frames & others
 
 
 def test_every_frame_is_a_send_to_the_topic_that_was_chosen() -> None:
-    found = commands(sends(3, TOPICS, count=500))
+    found = commands(sends(TRAFFIC, 3, count=500))
 
     assert [command.opaque for command in found] == list(range(OPAQUE_FIRST, OPAQUE_FIRST + 500))
     assert {command.code for command in found} == {310}
     counted = Counter(header(command).topic for command in found)
     assert set(counted) <= set(TOPICS)
     assert counted[TOPICS[0]] == max(counted.values())
-    assert {header(command).topic for command in commands(sends(3, TOPICS[5:6], count=20))} == {TOPICS[5]}
+
+
+def test_messages_have_as_many_tags_as_asked_for() -> None:
+    found = commands(Traffic(tags=30).ring(0))
+
+    tags = Counter(properties(command).get("TAGS") for command in found)
+    assert set(tags) == {None, *(tag_name(number) for number in range(30))}
 
 
 def test_messages_of_a_ring_have_little_in_common() -> None:
-    found = commands(sends(4, TOPICS, count=500))
+    found = commands(sends(TRAFFIC, 4, count=500))
 
     assert {command.serialization for command in found} == {JSON, BINARY}
     assert len({command.version for command in found}) > 1
@@ -69,8 +69,18 @@ def test_messages_of_a_ring_have_little_in_common() -> None:
 def test_traffic_has_as_many_topics_and_groups_as_asked_for(topics: int, groups: int) -> None:
     headers = [header(command) for command in commands(Traffic(topics, groups).ring(0))]
 
-    assert {sent.topic for sent in headers} == set(topic_names(topics))
+    assert {sent.topic for sent in headers} == set(TOPICS[:topics])
     assert len({sent.producer_group for sent in headers}) == groups
+
+
+def test_even_traffic_over_125_topics_reaches_1000_queues_equally_often_in_random_order() -> None:
+    traffic = Traffic(topics=125, is_even=True)
+
+    queues = [(sent.topic, sent.queue_id) for sent in map(header, commands(traffic.ring(0)))]
+
+    assert traffic.queues == len(set(queues)) == 1000
+    assert set(Counter(queues).values()) == {4, 5}
+    assert queues[:1000] != sorted(queues[:1000])
 
 
 def test_warm_up_and_rounds_have_other_messages() -> None:
