@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 
 from kerolox.runtime.files import RealDisk
 from kerolox.store.log.records import ContiguousRange
-from kerolox.store.log.segments import Fetched, NotInMemory
 from kerolox.store.queue.consume_queue import ENTRY
 from kerolox.store.queue.contiguous import contiguous_ranges
 from kerolox.store.reader import GetResult
@@ -91,9 +91,9 @@ def filled(store: Store) -> Store:
     return store
 
 
-def bulk(store: Store, topic: str, offset: int, bytes_max: int, fetched: Fetched | None = None) -> GetResult:
+def bulk(store: Store, topic: str, offset: int, bytes_max: int) -> GetResult:
     bounds = store.reader.bulk_bounds
-    return store.reader.get(topic, 0, offset, count_max=4096, bytes_max=bytes_max, bounds=bounds, fetched=fetched)
+    return store.reader.get(topic, 0, offset, count_max=4096, bytes_max=bytes_max, bounds=bounds)
 
 
 @pytest.mark.parametrize("mapped_bytes_max", [1 << 30, 0])
@@ -106,14 +106,7 @@ async def test_a_bulk_pull_returns_the_same_records_as_single_pulls(tmp_path: Pa
         for bytes_max in (1 << 20, 300_000, 30_000):
             found: list[bytes] = []
             while len(found) < len(every):
-                try:
-                    got = bulk(store, topic, len(found), bytes_max, {})
-                except NotInMemory as missing:
-                    offset, bound = len(found), bytes_max
-                    got = await store.cold_reads.read(
-                        lambda fetched: bulk(store, topic, offset, bound, fetched),  # noqa: B023
-                        missing,
-                    )
+                got = await store.cold_reads.read(partial(bulk, store, topic, len(found), bytes_max))
                 assert got == msgspec.structs.replace(got, count=len(got.records), size=sum(map(len, got.records)))
                 assert got.next_offset == len(found) + got.count
                 assert got.size <= bytes_max
