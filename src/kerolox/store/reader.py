@@ -1,6 +1,5 @@
 """Reads messages by queue offset, physical offset, store time or key."""
 
-import asyncio
 from functools import partial
 
 from kerolox.message.ids import parse_offset_id
@@ -9,7 +8,7 @@ from kerolox.store.config import StoreConfig
 from kerolox.store.errors import StoreError
 from kerolox.store.index.key_hashes import tag_key
 from kerolox.store.index.key_index import KeyIndex
-from kerolox.store.index.query import FOREVER, QueryResult, find_offsets, query, search, search_offsets
+from kerolox.store.index.query import FOREVER, QueryResult, find_offsets, query
 from kerolox.store.log.records import Records
 from kerolox.store.log.scan import Damage
 from kerolox.store.queue.by_time import Boundary, offset_at
@@ -261,21 +260,9 @@ class Reader:
         if self._index is None:
             return []
         offsets = find_offsets(self._index, topic, key, count_max)
-        return [found for offset in offsets if (found := self._with_key(offset, topic, key)) is not None]
+        return [found for offset in offsets if (found := self.with_key(offset, topic, key)) is not None]
 
-    async def look_for(self, topic: str, key: bytes, *, count_max: int = 32) -> list[RecordSummary]:
-        """Like `find`, but yields to the event loop: many keys chosen by a client may share one hash."""
-        if self._index is None:
-            return []
-        found: list[RecordSummary] = []
-        for offset in await search_offsets(self._index, topic, key, count_max):
-            known = self._with_key(offset, topic, key)
-            if known is not None:
-                found.append(known)
-            await asyncio.sleep(0)
-        return found
-
-    def _with_key(self, offset: int, topic: str, key: bytes) -> RecordSummary | None:
+    def with_key(self, offset: int, topic: str, key: bytes) -> RecordSummary | None:
         """Return the message at a physical offset if it has the key."""
         record = self.record_at(offset)
         known = None if record is None else peek(record)
@@ -296,26 +283,11 @@ class Reader:
         """Return the newest records with the hash of this key, in log order, as QUERY_MESSAGE does."""
         if self._index is None:
             return QueryResult()
-        wanted = self._wanted(count_max, is_unique_key=is_unique_key)
+        wanted = self.query_count(count_max, is_unique_key=is_unique_key)
         return query(self._index, self.records, topic, key, wanted, begin_timestamp, end_timestamp)
 
-    async def search(
-        self,
-        topic: str,
-        key: bytes,
-        *,
-        count_max: int = 32,
-        begin_timestamp: int = 0,
-        end_timestamp: int = FOREVER,
-        is_unique_key: bool = False,
-    ) -> QueryResult:
-        """Like `query`, but yields to the event loop: many keys chosen by a client may share one hash."""
-        if self._index is None:
-            return QueryResult()
-        wanted = self._wanted(count_max, is_unique_key=is_unique_key)
-        return await search(self._index, self.records, topic, key, wanted, begin_timestamp, end_timestamp)
-
-    def _wanted(self, count_max: int, *, is_unique_key: bool) -> int:
+    def query_count(self, count_max: int, *, is_unique_key: bool) -> int:
+        """Return how many records a query returns at most."""
         return min(self._config.default_query_max_num if is_unique_key else count_max, self._config.max_msgs_num_batch)
 
     def query_tag(

@@ -341,6 +341,9 @@ class Records:
 
     def read(self, physical_offset: int, size: int) -> bytes:
         """Return at most `size` bytes of the log; none at an offset that is not in the log."""
+        view, base, limit = self._mapped_view(physical_offset)
+        if view is not None and physical_offset < limit:
+            return bytes(view[physical_offset - base : min(physical_offset + size, limit) - base])
         try:
             return self._log.read(physical_offset, size)
         except OSError as error:
