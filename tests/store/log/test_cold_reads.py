@@ -212,6 +212,17 @@ async def test_a_read_that_keeps_missing_finally_waits_for_the_disk(disk: ColdDi
     await store.close()
 
 
+async def test_a_repeated_read_may_need_less_than_was_fetched(disk: ColdDisk) -> None:
+    store = await reopened(disk, [b"one", b"two", b"three"])
+    counts = iter((3, 3, 2))
+
+    got = await store.cold_reads.read(lambda: store.reader.get("orders", 0, 0, count_max=next(counts)))
+
+    assert (got.count, next(counts, None)) == (2, None)
+    assert got.records == store.reader.get("orders", 0, 0, count_max=2).records
+    await store.close()
+
+
 async def test_only_the_read_itself_is_kept_from_waiting(disk: ColdDisk) -> None:
     store = await reopened(disk, [b"one"])
 

@@ -21,7 +21,7 @@ from kerolox.broker.pull.message_filter import MessageFilter
 from kerolox.broker.tables.system_topics import RETRY_PREFIX
 from kerolox.errors import SystemBusy
 from kerolox.store.errors import StoreError
-from kerolox.store.log.segments import NotInMemory
+from kerolox.store.log.segments import NotInMemory, Span
 from kerolox.store.queue.lookup import GetResult, GetStatus
 from kerolox.wire.headers.pop import PopMessage
 
@@ -38,7 +38,8 @@ INIT_MIN = 0
 _SIZE_MAX = 4 * 1024 * 1024
 # Queues looked at without yielding to other tasks.
 QUEUES_MAX = 500
-# Time after which a pop that found nothing looks at no further queue on disk.
+# Queues on disk that are read together, and the time after which a pop that found nothing reads no more of them.
+_COLD_QUEUES_MAX = 8
 _COLD_SECONDS_MAX = 1.0
 # Limits for the queues on disk that are left to the next request: kinds of requests, and queues of each.
 _SKIPPED_SCANS_MAX = 1000
@@ -101,8 +102,9 @@ class PopResult:
     is_cut_short: bool = False
     # When the first of the blocked queues (popped in order) gives messages again; 0 if none is blocked.
     visible_time: int = 0
-    # Queues whose next messages are not in memory; nothing was taken from them.
+    # Queues whose next messages are not in memory, so that nothing was taken from them; and what has to be fetched.
     cold: list[tuple[str, int]] = field(default_factory=list)
+    missing: list[Span] = field(default_factory=list)
 
     def merge_scan_state(self, before: "PopResult") -> None:
         """Add what the previous portion of the scan, which found nothing, learned about its queues."""
@@ -141,20 +143,18 @@ class PopTake:
         Only the next portion of the scan is looked at. Queues that give messages stay locked until their checkpoint
         is stored, unless they are popped in order.
 
-        Queues whose messages are on disk are read only if no other has messages, one after the other until one has
-        some. Otherwise they are left to the next request that scans the same queues, which reads them first, so that
+        Queues whose messages are on disk are read only if no other has messages, a few at a time until one has some.
+        Otherwise they are left to the next request that scans the same queues, which reads them first, so that
         they are not starved. Suspends only to read the disk.
         """
         # The attempt id is kept until the queue is popped again.
         check_name("attempt id", request.attempt_id)
         scan_key = request.topic, request.consumer_group, request.queue_id, bool(request.order)
-        result = PopResult(self._clock.millis())
         skipped = self._skipped.pop(scan_key, ())
-        await self._take_cold(result, request, message_filter, skipped)
+        result = await self._take_cold(request, message_filter, skipped)
         if result.batches:
             # Nothing else is added: the queues of another scan may be those of another version of the retry topic.
-            counted = set(skipped) - set(result.cold)
-            result.remaining += self._remaining_of(request, set(scan.next_queues()) - counted)
+            result.remaining += self._remaining_of(request, set(scan.next_queues()) - set(skipped))
             return result
         result = self.take_in_memory(request, message_filter, scan)
         if result.cold and result.batches:
@@ -162,29 +162,43 @@ class PopTake:
                 self._skipped.pop(next(iter(self._skipped)))
             self._skipped[scan_key] = result.cold[:_SKIPPED_QUEUES_MAX]
         elif result.cold:
-            cold, result.cold = result.cold, []
-            await self._take_cold(result, request, message_filter, cold)
+            before = result
+            result = await self._take_cold(request, message_filter, before.cold)
+            result.merge_scan_state(before)
+            result.remaining += before.remaining
             result.is_cut_short |= not result.batches
+            return result
         result.remaining += self._remaining_of(request, result.cold)
         return result
 
     async def _take_cold(
-        self, result: PopResult, request: PopMessage, message_filter: MessageFilter, queues: Sequence[tuple[str, int]]
-    ) -> None:
-        """Take from the first of the queues that has messages, on disk or meanwhile in memory."""
-        deadline = perf_counter() + _COLD_SECONDS_MAX
-        for number, (topic, queue_id) in enumerate(queues):
-            if result.batches or perf_counter() >= deadline:
-                result.cold += queues[number:]
-                break
-            # Another request may take from the queue or lock it while the disk is read.
-            await self._store.cold_reads.read(partial(self._take_now, result, request, topic, queue_id, message_filter))
+        self, request: PopMessage, message_filter: MessageFilter, queues: Sequence[tuple[str, int]]
+    ) -> PopResult:
+        """Take from the first of the queues that have messages, on disk or meanwhile in memory.
 
-    def _take_now(
-        self, result: PopResult, request: PopMessage, topic: str, queue_id: int, message_filter: MessageFilter
-    ) -> None:
-        result.pop_time = self._clock.millis()
-        self._take(result, request, topic, queue_id, message_filter)
+        Messages of all queues that are not taken count as remaining.
+        """
+        result = PopResult(self._clock.millis())
+        deadline = perf_counter() + _COLD_SECONDS_MAX
+        for first in range(0, len(queues), _COLD_QUEUES_MAX):
+            before, some = result, queues[first : first + _COLD_QUEUES_MAX]
+            # Another request may take from the queues or lock them while the disk is read.
+            result = await self._store.cold_reads.read(partial(self._take_fetched, request, message_filter, some))
+            result.merge_scan_state(before)
+            result.remaining += before.remaining + self._remaining_of(request, result.cold)
+            if result.batches or perf_counter() >= deadline:
+                result.remaining += self._remaining_of(request, queues[first + _COLD_QUEUES_MAX :])
+                break
+        return result
+
+    def _take_fetched(
+        self, request: PopMessage, message_filter: MessageFilter, queues: Sequence[tuple[str, int]]
+    ) -> PopResult:
+        """Take messages that are in memory; NotInMemory if there are none, but others that have to be fetched."""
+        result = self._take_all(request, message_filter, queues)
+        if result.missing and not result.batches:
+            raise NotInMemory(result.missing)
+        return result
 
     def take_in_memory(self, request: PopMessage, message_filter: MessageFilter, scan: QueueScan) -> PopResult:
         """Take messages that are in memory; the others are counted neither as taken nor as remaining."""
@@ -209,8 +223,9 @@ class PopTake:
                 continue
             try:
                 self._take(result, request, topic, queue_id, message_filter)
-            except NotInMemory:
+            except NotInMemory as error:
                 result.cold.append((topic, queue_id))
+                result.missing += error.spans
             except (SystemBusy, StoreError):
                 # The table of offsets is full, or a queue is damaged. Messages taken before are returned all the same.
                 if not result.batches:

@@ -110,9 +110,12 @@ class OpenFiles:
             if is_small and file.lacks_cached_reads:
                 return file.read(offset, size)
         span = Span(path, offset, size)
-        if span not in self._fetched:
+        data = self._fetched.get(span)
+        if data is None:
+            data = _part_of(self._fetched, span)
+        if data is None:
             raise NotInMemory([span])
-        return self._fetched[span]
+        return data
 
     def _open(self, path: Path, *, create: bool) -> File:
         while True:
@@ -458,6 +461,15 @@ class Segments:
         self._files.forget(path)
         self._disk.remove(path)
         self._disk.sync(self.directory)
+
+
+def _part_of(fetched: Fetched, wanted: Span) -> bytes | None:
+    """Return the bytes of a span that is part of a fetched one: a repeated read may need less than before."""
+    for span, data in fetched.items():
+        at = wanted.offset - span.offset
+        if span.path == wanted.path and 0 <= at <= span.size - wanted.size and not span.is_view:
+            return data[at : at + wanted.size]
+    return None
 
 
 def _is_segment_name(name: str) -> bool:
