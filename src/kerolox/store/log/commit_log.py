@@ -209,7 +209,9 @@ class CommitLog:
         size = segments.segment_size
         start = offset - offset % size
         end = start + size
-        return segments.view(offset), start, min(self.end_offset, end)
+        if end > self.end_offset:
+            end = self.end_offset
+        return segments.view(offset), start, end
 
     def sync(self, start_offset: int, end_offset: int) -> None:
         """Make a range durable; blocks."""

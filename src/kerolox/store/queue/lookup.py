@@ -160,7 +160,9 @@ def pull(
         if 0 < len(data) < count * ENTRY_SIZE:
             # The rest of the entries is in the next file, or in memory.
             data = b"".join(_blocks(queue, queue_offset, count, count))
-        ranges = contiguous_ranges(data, min(most_bytes, bytes_max))
+        if most_bytes > bytes_max:
+            most_bytes = bytes_max
+        ranges = contiguous_ranges(data, most_bytes)
         count = ranges.count
         if count and ranges.starts[0] >= on_disk_before and (runs := records.runs(ranges)) is not None:
             end = queue_offset + count
