@@ -12,6 +12,7 @@ from kerolox.runtime.files import RealDisk
 from kerolox.store.index.key_hashes import tag_key
 from kerolox.store.index.key_index import KeyIndex
 from kerolox.store.index.layout import IndexShape
+from kerolox.store.log.segments import OpenFiles
 from tests.apache import SERVER_VERSIONS, VERSIONS
 from tests.apache.processes import run_java
 from tests.golden.record_config import run_broker
@@ -96,7 +97,7 @@ def test_every_key_that_a_broker_has_indexed_is_found(tmp_path: Path, version: s
 
     for checkpoint_timestamp in (None, 0):
         shape = IndexShape(slots=10_000, entries=40_000)
-        index = KeyIndex(RealDisk(), tmp_path / "store" / "index", SystemClock(), shape=shape)
+        index = KeyIndex(OpenFiles(RealDisk(), 10), tmp_path / "store" / "index", SystemClock(), shape=shape)
         assert index.load(checkpoint_timestamp) == []
         for message in sent:
             for key in (message.unique_key, *message.keys):

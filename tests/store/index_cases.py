@@ -10,6 +10,7 @@ from kerolox.runtime.clock import ManualClock
 from kerolox.runtime.files import Disk, RealDisk
 from kerolox.store.index.key_index import KeyIndex
 from kerolox.store.index.layout import IndexShape
+from kerolox.store.log.segments import OpenFiles
 
 TOPIC = "orders"
 BEGIN = 1_794_780_000_000
@@ -52,7 +53,7 @@ def random_puts(count: int, seed: int, *, start_offset: int = 0, begin_timestamp
 
 
 def new_index(disk: Disk, directory: Path, shape: IndexShape, *, pending_max: int = 16384) -> KeyIndex:
-    return KeyIndex(disk, directory, ManualClock(BEGIN), shape=shape, pending_max=pending_max)
+    return KeyIndex(OpenFiles(disk, 10), directory, ManualClock(BEGIN), shape=shape, pending_max=pending_max)
 
 
 def put_all(index: KeyIndex, puts: list[Put] | tuple[Put, ...]) -> None:

@@ -16,7 +16,7 @@ from kerolox.runtime.files import Disk
 from kerolox.runtime.threads import ThreadPool
 from kerolox.store.config import FlushDiskType, StoreConfig
 from kerolox.store.log.commit_log import Append, Appended
-from kerolox.store.log.segments import Fetched, NotInMemory, OpenFiles, Segments
+from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.reader import GetResult, GetStatus
 from kerolox.store.store import Store, StoreHooks
 
@@ -139,14 +139,7 @@ def put(store: Store, *appends: Append) -> list[Appended]:
 
 async def fetched(store: Store, topic: str, queue_id: int, queue_offset: int, count_max: int = 32) -> GetResult:
     """Read like a pull in the broker: blocks that are not in memory are read from disk first."""
-
-    def get(fetched: Fetched | None) -> GetResult:
-        return store.reader.get(topic, queue_id, queue_offset, fetched=fetched, count_max=count_max)
-
-    try:
-        return get({})
-    except NotInMemory as missing:
-        return await store.cold_reads.read(get, missing)
+    return await store.cold_reads.read(lambda: store.reader.get(topic, queue_id, queue_offset, count_max=count_max))
 
 
 def all_records(store: Store, topic: str = "orders", queue_id: int = 0) -> list[bytes]:

@@ -39,7 +39,7 @@ class DispatchedLog:
         self.disk = SimulatedDisk()
         self.log = CommitLog(segments(self.disk))
         self.queues = Queues(OpenFiles(self.disk, 10), Path("/store/consumequeue"), 160)
-        self.index = KeyIndex(self.disk, Path("/store/index"), ManualClock(), shape=IndexShape(16, 64))
+        self.index = KeyIndex(OpenFiles(self.disk, 10), Path("/store/index"), ManualClock(), shape=IndexShape(16, 64))
         self.next_offsets: Counter[tuple[str, int]] = Counter()
         levels = {1: 1000, 2: 5000}
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, MessageWaiters(), DispatchRules(levels))

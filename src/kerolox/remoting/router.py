@@ -95,7 +95,7 @@ class EncodedResponse(Generic[A]):
         self.answer = answer
 
 
-Answering = Reply[A] | Later[A] | EncodedResponse[A] | Awaitable[Reply[A]]
+Answering = Reply[A] | Later[A] | EncodedResponse[A] | Awaitable[Reply[A] | Later[A]]
 
 
 def handles(
@@ -416,7 +416,7 @@ def _answers_in(hint: Any) -> set[Any]:
     return set().union(*map(_answers_in, typing.get_args(hint)))
 
 
-def _start(route: _Route, request: Incoming[Any], reply: Awaitable[Reply[Any]] | None) -> None:
+def _start(route: _Route, request: Incoming[Any], reply: Awaitable[Reply[Any] | Later[Any]] | None) -> None:
     """Start the task that responds. `reply` is the awaitable that the method returned, or None to call it there."""
     is_admitted = False
     try:
@@ -431,7 +431,7 @@ def _start(route: _Route, request: Incoming[Any], reply: Awaitable[Reply[Any]] |
         raise
 
 
-async def _carry_out(route: _Route, request: Incoming[Any], waiting: Awaitable[Reply[Any]] | None) -> None:
+async def _carry_out(route: _Route, request: Incoming[Any], waiting: Awaitable[Reply[Any] | Later[Any]] | None) -> None:
     connection, request_queue = request.connection, route.request_queue
     try:
         if waiting is None:
@@ -444,7 +444,9 @@ async def _carry_out(route: _Route, request: Incoming[Any], waiting: Awaitable[R
                     request_queue.resume()
             waiting = route.method(request)
         reply = await waiting
-        answer = None if request.flag & ONEWAY_BIT else _encoded(request, reply)
+        answer = None
+        if not (isinstance(reply, Later) or request.flag & ONEWAY_BIT):
+            answer = _encoded(request, reply)
     except Exception as error:
         answer = _failed(request, error, route.error_ext)
     finally:

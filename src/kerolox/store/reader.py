@@ -1,6 +1,6 @@
 """Reads messages by queue offset, physical offset, store time or key."""
 
-import asyncio
+from functools import partial
 
 from kerolox.message.ids import parse_offset_id
 from kerolox.message.records.summary import RecordSummary, peek
@@ -8,10 +8,9 @@ from kerolox.store.config import StoreConfig
 from kerolox.store.errors import StoreError
 from kerolox.store.index.key_hashes import tag_key
 from kerolox.store.index.key_index import KeyIndex
-from kerolox.store.index.query import FOREVER, QueryResult, find_offsets, query, search, search_offsets
+from kerolox.store.index.query import FOREVER, QueryResult, find_offsets, query
 from kerolox.store.log.records import Records
 from kerolox.store.log.scan import Damage
-from kerolox.store.log.segments import Fetched
 from kerolox.store.queue.by_time import Boundary, offset_at
 from kerolox.store.queue.consume_queue import ConsumeQueue, Entry
 from kerolox.store.queue.entry_check import is_of_queue
@@ -36,7 +35,10 @@ __all__ = ["Boundary", "GetResult", "GetStatus", "PullBounds", "QueryResult", "R
 
 
 class Reader:
-    """Plain functions over dispatched messages; StoreError if the disk cannot be read."""
+    """Plain functions over dispatched messages; StoreError if the disk cannot be read.
+
+    They wait for the disk, unless `ColdReads` calls them.
+    """
 
     def __init__(
         self,
@@ -81,13 +83,11 @@ class Reader:
         bounds: PullBounds | None = None,
         matches: EntryFilter | None = None,
         wants: RecordFilter | None = None,
-        fetched: Fetched | None = None,
     ) -> GetResult:
         """Return records of a queue from `queue_offset` on: always the first, the others within the bounds.
 
         `bounds` are `self.bounds` by default. `matches` filters queue entries, `wants` the records of matching entries.
-        StoreError if they cannot be read. With `fetched`, the blocks that were read from disk in advance (possibly
-        none), the call does not wait for the disk: it raises NotInMemory if that were needed.
+        StoreError if they cannot be read.
         """
         queue = self._queues.get(topic, queue_id)
         if queue is None:
@@ -102,19 +102,14 @@ class Reader:
                 if self._is_doubtful(topic, queue, queue_offset, count):
                     name = QueueName(topic.encode(), queue_id)
             pull_query = PullQuery(bounds, count_max, bytes_max, matches, wants)
-            self._files.fetched = fetched
             try:
                 return pull(self.records, queue, queue_offset, low, high, pull_query, name)
             except MisplacedEntries as found:
-                self._files.fetched = None
-                if self._is_expired(queue):
+                if self._files.waiting(partial(self._is_expired, queue)):
                     name = None
                 else:
                     self._repair(topic, queue_id, queue, found.start, found.end)
-                self._files.fetched = fetched
                 return self._pull_again(queue, queue_offset, low, high, pull_query, name)
-            finally:
-                self._files.fetched = None
         if high == 0:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, self._corrected(queue_offset, 0), low, high)
         if queue_offset < low:
@@ -145,7 +140,7 @@ class Reader:
     def _repair(self, topic: str, queue_id: int, queue: ConsumeQueue, start: int, end: int) -> None:
         if self._queue_repair is None:
             raise StoreError(f"consume queue {topic}/{queue_id} is damaged between {start} and {end}")
-        self._queue_repair.repair((topic, queue_id), queue, start, end)
+        self._files.waiting(partial(self._queue_repair.repair, (topic, queue_id), queue, start, end))
 
     def _is_expired(self, queue: ConsumeQueue) -> bool:
         """Whether files of the log were deleted, and the queue was not trimmed yet."""
@@ -265,21 +260,9 @@ class Reader:
         if self._index is None:
             return []
         offsets = find_offsets(self._index, topic, key, count_max)
-        return [found for offset in offsets if (found := self._with_key(offset, topic, key)) is not None]
+        return [found for offset in offsets if (found := self.with_key(offset, topic, key)) is not None]
 
-    async def look_for(self, topic: str, key: bytes, *, count_max: int = 32) -> list[RecordSummary]:
-        """Like `find`, but yields to the event loop: many keys chosen by a client may share one hash."""
-        if self._index is None:
-            return []
-        found: list[RecordSummary] = []
-        for offset in await search_offsets(self._index, topic, key, count_max):
-            known = self._with_key(offset, topic, key)
-            if known is not None:
-                found.append(known)
-            await asyncio.sleep(0)
-        return found
-
-    def _with_key(self, offset: int, topic: str, key: bytes) -> RecordSummary | None:
+    def with_key(self, offset: int, topic: str, key: bytes) -> RecordSummary | None:
         """Return the message at a physical offset if it has the key."""
         record = self.record_at(offset)
         known = None if record is None else peek(record)
@@ -300,26 +283,11 @@ class Reader:
         """Return the newest records with the hash of this key, in log order, as QUERY_MESSAGE does."""
         if self._index is None:
             return QueryResult()
-        wanted = self._wanted(count_max, is_unique_key=is_unique_key)
+        wanted = self.query_count(count_max, is_unique_key=is_unique_key)
         return query(self._index, self.records, topic, key, wanted, begin_timestamp, end_timestamp)
 
-    async def search(
-        self,
-        topic: str,
-        key: bytes,
-        *,
-        count_max: int = 32,
-        begin_timestamp: int = 0,
-        end_timestamp: int = FOREVER,
-        is_unique_key: bool = False,
-    ) -> QueryResult:
-        """Like `query`, but yields to the event loop: many keys chosen by a client may share one hash."""
-        if self._index is None:
-            return QueryResult()
-        wanted = self._wanted(count_max, is_unique_key=is_unique_key)
-        return await search(self._index, self.records, topic, key, wanted, begin_timestamp, end_timestamp)
-
-    def _wanted(self, count_max: int, *, is_unique_key: bool) -> int:
+    def query_count(self, count_max: int, *, is_unique_key: bool) -> int:
+        """Return how many records a query returns at most."""
         return min(self._config.default_query_max_num if is_unique_key else count_max, self._config.max_msgs_num_batch)
 
     def query_tag(

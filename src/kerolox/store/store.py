@@ -36,6 +36,7 @@ from kerolox.store.log.pending_acks import PendingAcks, Sender, Senders, SingleS
 from kerolox.store.log.records import Records
 from kerolox.store.log.segments import OpenFiles, Segments
 from kerolox.store.log.stalled_appends import StalledAppends, appends_size
+from kerolox.store.message_lookup import MessageLookup
 from kerolox.store.message_waiters import MessageWaiters
 from kerolox.store.queue.queues import LIGHT_PREFIX, Queues, check_name, warn_of_batches
 from kerolox.store.queue.repair import QueueRepair
@@ -102,7 +103,7 @@ class Store(Service):
         self.index: KeyIndex | None = None
         if config.message_index_enable:
             shape = IndexShape(config.max_hash_slot_num, config.max_index_num)
-            self.index = KeyIndex(self._disk, root / "index", self._clock, shape=shape)
+            self.index = KeyIndex(self._files, root / "index", self._clock, shape=shape)
         self.checkpoint = Checkpoint(self._disk, root / "checkpoint")
         self.damaged_ranges = DamagedRanges(self._disk, root / DAMAGES_NAME)
         self._derived_file = DerivedFile(self._disk, root / DERIVED_NAME)
@@ -131,6 +132,7 @@ class Store(Service):
         self.repair = QueueRepair(self._segments, records, self.queues, self.dispatcher, self._clock)
         self.reader = Reader(records, self.queues, self.index, config, self.repair)
         self.cold_reads = ColdReads(self._files, config.cold_read_threads)
+        self.lookup = MessageLookup(self.reader, self.index, self.cold_reads)
         self.retention = Retention(config, self._disk, self._clock, self.log, self.flush_behind, self._deleted_topics)
         self._abort = root / "abort"
         self._lock: Lock | None = None

@@ -1,9 +1,8 @@
 """Half messages, commits and rollbacks over a real socket."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,9 @@ from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission, SystemFailure
 from kerolox.message.records.record import encode, stamp
 from kerolox.runtime.clock import ManualClock
+from kerolox.store import message_lookup
 from kerolox.store.index import index_file
-from kerolox.store.index.key_index import KeyIndex
+from kerolox.store.index.key_index import KeySearch
 from kerolox.wire.headers.broker import ResumeCheckHalfMessage
 from kerolox.wire.headers.messages import EndTransaction
 from tests.broker.brokers import BrokerFixture, running, sending
@@ -244,7 +244,8 @@ async def test_a_long_search_for_a_committed_message_does_not_block_other_reques
     tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """A client can create many index entries with the same hash, which the search has to skip."""
-    monkeypatch.setattr(index_file, "_WALK_ENTRIES", 1)
+    monkeypatch.setattr(index_file, "_BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(message_lookup, "_STEPS_MAX", 1)
     async with running(tmp_path, clock, maxHashSlotNum="1") as broker, producing(broker) as producer:
         for number in range(50):
             await broker.send("orders", b"x", KEYS=f"other-{number}")
@@ -258,14 +259,13 @@ async def test_a_long_search_for_a_committed_message_does_not_block_other_reques
             turn += 1
             asyncio.get_running_loop().call_soon(next_turn)
 
-        walk = KeyIndex.walk
+        step_of = KeySearch.step
 
-        def watched(*arguments: Any) -> Iterator[int | None]:
-            for found in walk(*arguments):
-                turns.append(turn)
-                yield found
+        def watched(search: KeySearch) -> bool:
+            turns.append(turn)
+            return step_of(search)
 
-        monkeypatch.setattr(KeyIndex, "walk", watched)
+        monkeypatch.setattr(KeySearch, "step", watched)
         next_turn()
         if step == "commit":
             await producer.end(offsets, COMMIT, is_check=True)

@@ -17,6 +17,7 @@ from kerolox.errors import AnswerError, RemotingError, SystemBusy, SystemFailure
 from kerolox.message.errors import MessageIllegal
 from kerolox.remoting.client import Client
 from kerolox.runtime.clock import ManualClock
+from kerolox.store.errors import StoreError
 from kerolox.store.queue.lookup import GetResult
 from kerolox.wire.bodies.pop import BatchAck, BatchAcks
 from kerolox.wire.headers.pop import (
@@ -733,6 +734,28 @@ async def test_messages_that_do_not_match_an_expression_are_skipped(tmp_path: Pa
         assert await Popper(broker, clock).bodies("orders", exp="price > 4", exp_type="SQL92") == [b"5", b"9"]
 
 
+async def test_messages_popped_before_a_damaged_queue_are_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    async with running(tmp_path / "store", clock) as broker:
+        for queue_id in range(4):
+            await broker.send("orders", b"%d" % queue_id, queue_id)
+        get = broker.broker.store.reader.get
+
+        def failing(topic: str, queue_id: int, *args: Any, **fields: Any) -> GetResult:
+            if queue_id == 1:
+                raise StoreError("damaged")
+            return get(topic, queue_id, *args, **fields)
+
+        monkeypatch.setattr(broker.broker.pop.take, "random", lambda number: 99)
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.broker.store.reader, "get", failing)
+            assert await Popper(broker, clock).bodies("orders") == [b"3", b"0"]
+
+        assert await Popper(broker, clock).bodies("orders") == [b"1", b"2"]
+
+
 async def test_slow_filtering_of_queues_is_spread_over_several_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -752,7 +775,7 @@ async def test_slow_filtering_of_queues_is_spread_over_several_calls(
         message_filter = broker.broker.selector.of_request(GROUP, "orders", "price > 100", "SQL92")
 
         request = popping("orders")
-        result = pop.take.take(request, message_filter, pop.take.scan(request))
+        result = pop.take.take_in_memory(request, message_filter, pop.take.scan(request))
 
         assert read_queues == [2]
         assert (result.count, result.remaining, result.is_cut_short) == (0, 3, True)

@@ -113,9 +113,7 @@ def test_a_time_of_a_deleted_message_resolves_to_the_next_one(
         gather(found, [entry for entry in entries if entry[0] not in gone], wants)  # type: ignore[arg-type]
 
     monkeypatch.setattr(records, "gather", gathering)
-    monkeypatch.setattr(records, "gather_entries", lambda starts, sizes: None)
-    monkeypatch.setattr(records, "gather_ranges", lambda stretches: None)
-    monkeypatch.setattr(records, "run", lambda start, end: None)
+    monkeypatch.setattr(records, "runs", lambda ranges: None)
     for guess in (0, 79, 80, 81, 82, 83, 399):
         monkeypatch.setattr(reader, "offset_at", lambda *_, guess=guess: guess)
         assert cluster.offsets_at({queue: TIME + 1020}, {queue: 400}).offsets == {queue: 82}, guess

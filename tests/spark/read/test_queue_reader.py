@@ -116,9 +116,7 @@ def test_holes_in_a_queue_are_skipped_and_nothing_is_duplicated(
         gather(found, [entry for entry in entries if entry[0] != first], wants)  # type: ignore[arg-type]
 
     monkeypatch.setattr(records, "gather", gathering)
-    monkeypatch.setattr(records, "gather_entries", lambda starts, sizes: None)
-    monkeypatch.setattr(records, "gather_ranges", lambda stretches: None)
-    monkeypatch.setattr(records, "run", lambda start, end: None)
+    monkeypatch.setattr(records, "runs", lambda ranges: None)
 
     for size in (256 * KIB, 2 * KIB * KIB):
         chunks = _chunks(_options(cluster, **{"rocketmq.pullBatchSizeInBytes": str(size)}), _part(0, 500))

@@ -61,9 +61,7 @@ def hole(cluster: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
         gather(found, [it for it in entries if it[0] != skipped], wants)  # type: ignore[arg-type]
 
     monkeypatch.setattr(records, "gather", gathering)
-    monkeypatch.setattr(records, "gather_entries", lambda starts, sizes: None)
-    monkeypatch.setattr(records, "gather_ranges", lambda stretches: None)
-    monkeypatch.setattr(records, "run", lambda start, end: None)
+    monkeypatch.setattr(records, "runs", lambda ranges: None)
 
 
 def _read(cluster: Brokers, *ranges: tuple[int, int, int], **options: str) -> list[int]:

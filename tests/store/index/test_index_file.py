@@ -10,7 +10,9 @@ import pytest
 
 from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.index.index_file import IndexFile, WrongShape
+from kerolox.store.index.key_index import KeySearch
 from kerolox.store.index.layout import ENTRY, HEADER, SLOT, IndexHeader, IndexShape
+from kerolox.store.log.segments import OpenFiles
 from tests.store.fragile_disk import FragileDisk
 from tests.store.index_cases import BEGIN
 
@@ -22,7 +24,7 @@ FOREVER = 2**62
 def created(disk: FragileDisk, *puts: tuple[int, int, int], shape: IndexShape = SHAPE) -> IndexFile:
     """Return a file with entries of hash, physical offset and timestamp."""
     disk.make_directory(PATH.parent)
-    file = IndexFile.create(disk, PATH, shape, IndexHeader())
+    file = IndexFile.create(OpenFiles(disk, 10), PATH, shape, IndexHeader())
     for put in puts:
         assert file.put([put[0]], *put[1:]) == 1
     return file
@@ -38,11 +40,20 @@ def written(*puts: tuple[int, int, int]) -> bytearray:
 
 
 def opened(content: bytes | bytearray) -> IndexFile:
-    return IndexFile.open(FragileDisk({PATH: bytes(content)}), PATH, SHAPE)
+    return IndexFile.open(OpenFiles(FragileDisk({PATH: bytes(content)}), 10), PATH, SHAPE)
 
 
 def found(file: IndexFile, key_hash: int) -> list[int]:
-    return file.find(key_hash, 64, 0, FOREVER)
+    return found_between(file, key_hash, 64, 0, FOREVER)
+
+
+def found_between(
+    file: IndexFile, key_hash: int, count_max: int, begin_timestamp: int, end_timestamp: int
+) -> list[int]:
+    search = KeySearch([file], key_hash, count_max, (begin_timestamp, end_timestamp))
+    while search.step():
+        pass
+    return search.found
 
 
 def with_entry(content: bytearray, number: int, entry: tuple[int, int, int, int]) -> bytearray:
@@ -97,17 +108,17 @@ def test_the_newest_entry_comes_first_and_other_hashes_in_the_slot_are_skipped()
 def test_at_most_count_max_entries_are_found() -> None:
     file = created(FragileDisk(), *((7, offset, BEGIN) for offset in range(6)))
 
-    assert file.find(7, 2, 0, FOREVER) == [5, 4]
-    assert file.find(7, 0, 0, FOREVER) == []
+    assert found_between(file, 7, 2, 0, FOREVER) == [5, 4]
+    assert found_between(file, 7, 0, 0, FOREVER) == []
 
 
 def test_times_are_compared_by_the_second() -> None:
     file = created(FragileDisk(), (7, 1, BEGIN), (7, 2, BEGIN + 1999), (7, 3, BEGIN + 5000))
 
-    assert file.find(7, 64, BEGIN + 1000, BEGIN + 1000) == [2]
-    assert file.find(7, 64, BEGIN + 1001, BEGIN + 4999) == []
-    assert file.find(7, 64, BEGIN + 1000, BEGIN + 5000) == [3, 2]
-    assert file.find(7, 64, BEGIN, BEGIN) == [1]
+    assert found_between(file, 7, 64, BEGIN + 1000, BEGIN + 1000) == [2]
+    assert found_between(file, 7, 64, BEGIN + 1001, BEGIN + 4999) == []
+    assert found_between(file, 7, 64, BEGIN + 1000, BEGIN + 5000) == [3, 2]
+    assert found_between(file, 7, 64, BEGIN, BEGIN) == [1]
 
 
 @pytest.mark.parametrize("is_written", [False, True])
@@ -125,7 +136,7 @@ def test_entries_are_found_in_memory_and_on_the_disk(is_written: bool) -> None:
 
     for key_hash in range(200):
         expected = [offset for put_hash, offset, _ in reversed(puts) if put_hash == key_hash]
-        assert file.find(key_hash, 3000, 0, FOREVER) == expected
+        assert found_between(file, key_hash, 3000, 0, FOREVER) == expected
 
 
 def test_a_chain_continues_from_memory_to_disk() -> None:
@@ -172,7 +183,7 @@ def test_a_slot_with_an_invalid_entry_number_is_empty(number: int) -> None:
 
 def test_a_reopened_file_has_its_entries_and_can_grow() -> None:
     disk = FragileDisk({PATH: bytes(written((7, 1, BEGIN), (3, 2, BEGIN + 1000)))})
-    file = IndexFile.open(disk, PATH, SHAPE)
+    file = IndexFile.open(OpenFiles(disk, 10), PATH, SHAPE)
     file.grow()
 
     file.put([7], 3, BEGIN + 2000)
@@ -238,7 +249,7 @@ def test_flushed_slots_are_not_newer_than_the_header() -> None:
     again = file.flush()
     assert again is not None
     again.run()
-    assert file.find(7, 10, 0, 2**62) == [3, 1]
+    assert found_between(file, 7, 10, 0, 2**62) == [3, 1]
     content = disk.content(PATH)
     assert max(number for (number,) in SLOT.iter_unpack(content[HEADER.size : SHAPE.entries_position])) == 4
 
@@ -328,7 +339,7 @@ def test_a_failed_sync_is_final(at: int) -> None:
         flush = again
 
     assert not file.release_slots()
-    assert file.find(7, 10, 0, 2**62) == [1]
+    assert found_between(file, 7, 10, 0, 2**62) == [1]
 
 
 # After a crash
@@ -339,7 +350,7 @@ def test_slots_are_rebuilt_from_the_entries() -> None:
     lost = bytearray(content)
     lost[HEADER.size : SHAPE.entries_position] = b"\x00\x00\x00\x09" * SHAPE.slots
     disk = FragileDisk({PATH: bytes(lost)})
-    file = IndexFile.open(disk, PATH, SHAPE)
+    file = IndexFile.open(OpenFiles(disk, 10), PATH, SHAPE)
 
     file.restore()
 
@@ -374,7 +385,7 @@ def test_entries_newer_than_the_header_are_ignored() -> None:
 def test_a_cut_file_equals_one_without_the_later_entries(physical_offset: int) -> None:
     puts = [(7, 1, BEGIN), (12, 2, BEGIN + 1000), (7, 3, BEGIN + 2000), (3, 4, BEGIN + 3000)]
     disk = FragileDisk({PATH: bytes(written(*puts))})
-    file = IndexFile.open(disk, PATH, SHAPE)
+    file = IndexFile.open(OpenFiles(disk, 10), PATH, SHAPE)
 
     file.cut(physical_offset)
 

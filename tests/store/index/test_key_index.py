@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 from pathlib import Path
@@ -15,6 +14,7 @@ from kerolox.store.errors import SyncFailed
 from kerolox.store.index.index_file import IndexFile
 from kerolox.store.index.key_index import KeyBatch, KeyIndex
 from kerolox.store.index.layout import ENTRY, HEADER, IndexShape
+from kerolox.store.log.segments import OpenFiles
 from tests.store.disks import Stopped
 from tests.store.fragile_disk import FragileDisk
 from tests.store.index_cases import (
@@ -229,55 +229,57 @@ def hot(disk: FragileDisk, count: int = 20_000) -> KeyIndex:
     return index
 
 
-async def test_a_long_search_lets_other_tasks_run_and_equals_the_query() -> None:
+def test_a_search_of_a_long_chain_takes_many_steps() -> None:
     index = hot(FragileDisk())
-    turns = 0
+    search = index.search(TOPIC, b"hot", 32, BEGIN, BEGIN + 5000)
+    steps = 1
+    while search.step():
+        steps += 1
 
-    async def take_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    others = asyncio.create_task(take_turns())
-    for span in ((0, 2**62), (BEGIN, BEGIN + 5000), (BEGIN + 100_000, BEGIN + 200_000), (0, BEGIN - 1)):
-        assert await index.search(TOPIC, b"hot", 32, *span) == index.query(TOPIC, b"hot", 32, *span)
-    assert await index.search(TOPIC, b"hot", 32, BEGIN, BEGIN + 5000) == [500, 400, 300, 200, 100, 0]
-    others.cancel()
-
-    assert turns > 20
-    assert await index.search(TOPIC, b"hot", 0) == index.query(TOPIC, b"hot", -1) == []
+    assert search.found == [500, 400, 300, 200, 100, 0]
+    assert not search.step()
+    assert steps > 20_000 / (4096 / 20)
+    for span in ((0, 2**62), (BEGIN + 100_000, BEGIN + 200_000), (0, BEGIN - 1)):
+        search = index.search(TOPIC, b"hot", 32, *span)
+        while search.step():
+            pass
+        assert search.found == index.query(TOPIC, b"hot", 32, *span)
+    assert index.query(TOPIC, b"hot", 0) == index.query(TOPIC, b"hot", -1) == []
 
 
-async def test_putting_flushing_and_rolling_during_a_search_does_not_affect_it() -> None:
+def test_putting_flushing_and_rolling_during_a_search_does_not_affect_it() -> None:
     index = hot(FragileDisk(), 10_000)
-    walk = index.walk(TOPIC, b"hot", 5, BEGIN, BEGIN + 2000)
+    search = index.search(TOPIC, b"hot", 5, BEGIN, BEGIN + 2000)
 
-    found = []
-    for number, offset in enumerate(walk, 10_000):
-        found.append(offset)
-        for more in range(5000):
-            index.put(TOPIC, [b"hot", b"other"], (number * 5000 + more) * 100, BEGIN + 10_000_000)
+    number = 10_000
+    while search.step():
+        for more in range(1000):
+            index.put(TOPIC, [b"hot", b"other"], (number * 1000 + more) * 100, BEGIN + 10_000_000)
         index.flush().run()
+        number += 1
 
-    assert [offset for offset in found if offset is not None] == [200, 100, 0]
-    assert None in found
+    assert search.found == [200, 100, 0]
+    assert number > 10_040
     assert len(index.paths) > 1
 
 
-async def test_a_search_ends_at_files_deleted_meanwhile() -> None:
+def test_a_search_ends_at_files_deleted_meanwhile() -> None:
     disk = FragileDisk()
     index = hot(disk, 40_000)
     index.flush().run()
     assert len(index.paths) == 2
-    walk = index.walk(TOPIC, b"hot", 5, BEGIN, BEGIN + 2000)
-    assert next(walk) is None
+    search = index.search(TOPIC, b"hot", 5, BEGIN, BEGIN + 2000)
+    assert search.step()
     index.put(TOPIC, [b"hot"], 10**9, BEGIN + 10**8)
 
     index.delete_before(10**9)
 
-    assert list(walk).count(None) < 20
-    assert disk.open_count == 1
+    steps = 1
+    while search.step():
+        steps += 1
+    assert (search.found, steps < 100) == ([], True)
+    index.close()
+    assert disk.open_count == 0
 
 
 def test_after_a_failed_sync_no_flush_succeeds_and_reading_continues() -> None:
@@ -511,7 +513,9 @@ def test_durable_entries_are_not_rebuilt_after_a_crash() -> None:
 def test_entries_are_found_on_a_real_disk(tmp_path: Path) -> None:
     puts = random_puts(200, seed=11)
     for start in range(0, 200, 50):
-        index = KeyIndex(RealDisk(), tmp_path / "index", ManualClock(BEGIN + start), shape=SHAPE, pending_max=3)
+        index = KeyIndex(
+            OpenFiles(RealDisk(), 10), tmp_path / "index", ManualClock(BEGIN + start), shape=SHAPE, pending_max=3
+        )
         assert index.load(0) == []
         put_all(index, puts[start : start + 50])
         index.close()
@@ -522,4 +526,4 @@ def test_entries_are_found_on_a_real_disk(tmp_path: Path) -> None:
     assert_holds(index, puts)
     index.close()
     for path in (tmp_path / "index").iterdir():
-        IndexFile.open(RealDisk(), path, SHAPE).close()
+        IndexFile.open(OpenFiles(RealDisk(), 10), path, SHAPE).close()

@@ -94,8 +94,8 @@ def test_a_result_is_small_enough_for_a_frame(monkeypatch: pytest.MonkeyPatch) -
 async def test_a_search_equals_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "_RESPONSE_SIZE_MAX", 10_000)
     store, _ = keyed(100)
-    reader = store.reader
+    lookup, reader = store.lookup, store.reader
 
     for asked in ({"count_max": 3}, {"count_max": 1000}, {"is_unique_key": True}, {"end_timestamp": 1}):
-        assert await reader.search("orders", b"k", **asked) == reader.query("orders", b"k", **asked)
-    assert (await reader.search("orders", b"unknown")).records == []
+        assert await lookup.query("orders", b"k", **asked) == reader.query("orders", b"k", **asked)
+    assert (await lookup.query("orders", b"unknown")).records == []

@@ -12,7 +12,7 @@ import pytest
 from kerolox.runtime.files import RealDisk
 from kerolox.store.config import StoreConfig
 from kerolox.store.errors import StoreError
-from kerolox.store.log.segments import Fetched, NotInMemory, Span
+from kerolox.store.log.segments import NotInMemory
 from kerolox.store.reader import GetResult, GetStatus
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk
@@ -182,15 +182,16 @@ async def test_without_page_cache_information_only_the_log_is_read_in_a_thread(d
 async def test_a_file_deleted_during_a_cold_read_counts_as_expired(disk: ColdDisk) -> None:
     settings = config(file_reserved_time=0, delete_commit_log_files_interval=0)
     store = await reopened(disk, [b"x" * 3000, b"y" * 3000, b"z" * 3000], settings)
+
+    def get() -> GetResult:
+        return store.reader.get(*("orders", 0, 0), count_max=1)
+
     with pytest.raises(NotInMemory) as missing:
-        store.reader.get(*("orders", 0, 0), fetched={}, count_max=1)
+        store.cold_reads.in_memory(get)
     store.retention.request_deletion()
     assert await store.retention.clean()
 
-    got = await store.cold_reads.read(
-        lambda fetched: store.reader.get(*("orders", 0, 0), fetched=fetched, count_max=1),
-        missing.value,
-    )
+    got = await store.cold_reads.read(get, missing.value)
 
     assert got.status is GetStatus.OFFSET_TOO_SMALL
     await store.close()
@@ -198,17 +199,43 @@ async def test_a_file_deleted_during_a_cold_read_counts_as_expired(disk: ColdDis
 
 async def test_a_read_that_keeps_missing_finally_waits_for_the_disk(disk: ColdDisk) -> None:
     store = await reopened(disk, [b"one"])
-    asked: list[Fetched | None] = []
+    path, tries = LOG / f"{0:020d}", 0
 
-    def read(fetched: Fetched | None) -> str:
-        asked.append(fetched)
-        if fetched is None:
-            return "waited"
-        raise NotInMemory([Span(LOG / f"{0:020d}", len(asked), 1)])
+    def read() -> bytes:
+        nonlocal tries
+        tries += 1
+        return store._files.read(path, tries, 1)
 
-    assert await store.cold_reads.read(read, NotInMemory([])) == "waited"
+    assert await store.cold_reads.read(read) == disk.content(path)[17:18]
 
-    assert len(asked) == 17
+    assert tries == 17
+    await store.close()
+
+
+async def test_a_repeated_read_may_need_less_than_was_fetched(disk: ColdDisk) -> None:
+    store = await reopened(disk, [b"one", b"two", b"three"])
+    counts = iter((3, 3, 2))
+
+    got = await store.cold_reads.read(lambda: store.reader.get("orders", 0, 0, count_max=next(counts)))
+
+    assert (got.count, next(counts, None)) == (2, None)
+    assert got.records == store.reader.get("orders", 0, 0, count_max=2).records
+    await store.close()
+
+
+async def test_only_the_read_itself_is_kept_from_waiting(disk: ColdDisk) -> None:
+    store = await reopened(disk, [b"one"])
+
+    def get() -> GetResult:
+        return store.reader.get("orders", 0, 0)
+
+    with pytest.raises(NotInMemory):
+        store.cold_reads.in_memory(get)
+
+    assert get().count == 1
+    assert store.cold_reads.in_memory(lambda: store._files.waiting(get)).count == 1
+    with pytest.raises(NotInMemory):
+        store.cold_reads.in_memory(lambda: (store._files.waiting(get), get()))
     await store.close()
 
 
@@ -241,18 +268,18 @@ async def test_a_bulk_read_is_fetched_and_served_without_a_copy(disk: ColdDisk) 
     await store.close()
     store = opened(disk, settings)
 
-    def get(fetched: Fetched | None) -> GetResult:
+    def get() -> GetResult:
         bounds = store.reader.bulk_bounds
-        return store.reader.get("t", 0, 0, count_max=1000, bytes_max=1 << 20, bounds=bounds, fetched=fetched)
+        return store.reader.get("t", 0, 0, count_max=1000, bytes_max=1 << 20, bounds=bounds)
 
     disk.heal()
     with pytest.raises(NotInMemory) as missing:
-        get({})
+        store.cold_reads.in_memory(get)
     got = await store.cold_reads.read(get, missing.value)
 
     (span,) = missing.value.spans
     assert (span.is_view, span.offset, span.size) == (True, 0, 8 * 50_000 + 7 * 20_000)
-    assert got.records == get(None).records
+    assert got.records == get().records
     assert all(isinstance(run, memoryview) and isinstance(run.obj, bytearray) for run in got.runs)
     disk.fail("read", errno.EIO, inside="commitlog")
     with pytest.raises(StoreError, match="Input/output error"):

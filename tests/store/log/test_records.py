@@ -97,7 +97,7 @@ def head_at(offset: int, size: int, magic: int = MAGIC_V1) -> bytes:
 @pytest.mark.parametrize("what", ["no head", "wrong magic", "wrong offset", "size too large", "size too small"])
 def test_a_lookup_at_an_arbitrary_offset_reads_only_a_head(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     size = 32 * 1024 * 1024
-    store = opened(SimulatedDisk(), config(mapped_file_size_commit_log=64 * 1024 * 1024))
+    store = opened(SimulatedDisk(), config(mapped_file_size_commit_log=64 * 1024 * 1024, mapped_bytes_max=0))
     at = 91 + 6 - 9
     head = {
         "no head": size.to_bytes(4) + bytes(40),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerolox.runtime.files import RealDisk
-from kerolox.store.log.records import ContiguousRange
-from kerolox.store.log.segments import Fetched, NotInMemory
+from kerolox.store.log.records import Ranges
+from kerolox.store.log.segments import NotInMemory
 from kerolox.store.queue.consume_queue import ENTRY
 from kerolox.store.queue.contiguous import contiguous_ranges
 from kerolox.store.reader import GetResult
@@ -43,7 +44,7 @@ def laid_out(groups: list[tuple[int, list[int]]]) -> list[tuple[int, int]]:
 
 @given(
     groups=st.lists(
-        st.tuples(st.integers(0, 3), st.lists(st.integers(91, 93), min_size=40, max_size=200)), min_size=1, max_size=5
+        st.tuples(st.integers(0, 3), st.lists(st.integers(91, 93), min_size=1, max_size=200)), min_size=1, max_size=5
     ),
     bytes_max=st.integers(0, 100_000),
 )
@@ -58,27 +59,29 @@ def test_ranges_cover_exactly_the_records_that_fit(groups: list[tuple[int, list[
 
     found = contiguous_ranges(entries(locations), bytes_max)
 
-    assert found is not None
-    assert sum(found_range.records for found_range in found[0]) == len(fitting)
-    assert all(before.end < after.start for before, after in zip(found[0], found[0][1:], strict=False))
-    covered = {at for found_range in found[0] for at in range(found_range.start, found_range.end)}
+    assert (found.count, found.size) == (len(fitting), sum(length for _, length in fitting))
+    assert all(before < after for before, after in zip(found.ends, found.starts[1:], strict=False))
+    covered = {at for start, end in zip(found.starts, found.ends, strict=True) for at in range(start, end)}
     assert covered == {at for start, length in fitting for at in range(start, start + length)}
-    assert not fitting or found[1] == fitting[-1][0]
+    assert not fitting or found.last == fitting[-1][0]
 
 
 def test_a_filler_or_an_entry_out_of_order_ends_the_last_range() -> None:
     locations = [(100 * number, 100) for number in range(70)]
 
-    assert contiguous_ranges(entries([*locations, (0, 0x7FFFFFFF), (8000, 100)]), 1 << 20) == (
-        [ContiguousRange(0, 7000, 70)],
-        6900,
-    )
-    assert contiguous_ranges(entries([*locations, (3000, 100)]), 1 << 20) == ([ContiguousRange(0, 7000, 70)], 6900)
-    assert contiguous_ranges(entries([(0, 0x7FFFFFFF), *locations]), 1 << 20) == ([], 0)
+    expected = Ranges([0], [7000], 70, 7000, 6900)
+    assert contiguous_ranges(entries([*locations, (0, 0x7FFFFFFF), (8000, 100)]), 1 << 20) == expected
+    assert contiguous_ranges(entries([*locations, (3000, 100)]), 1 << 20) == expected
+    assert contiguous_ranges(entries([(0, 0x7FFFFFFF), *locations]), 1 << 20).count == 0
+    assert contiguous_ranges(b"", 1 << 20).count == 0
 
 
-def test_too_few_adjacent_records_give_no_ranges() -> None:
-    assert contiguous_ranges(entries([(200 * number, 100) for number in range(70)]), 1 << 20) is None
+def test_records_with_gaps_between_them_are_ranges_of_their_own() -> None:
+    starts = [200 * number for number in range(70)]
+
+    found = contiguous_ranges(entries([(start, 100) for start in starts]), 1 << 20)
+
+    assert found == Ranges(starts, [start + 100 for start in starts], 70, 7000, starts[-1])
 
 
 def filled(store: Store) -> Store:
@@ -91,9 +94,9 @@ def filled(store: Store) -> Store:
     return store
 
 
-def bulk(store: Store, topic: str, offset: int, bytes_max: int, fetched: Fetched | None = None) -> GetResult:
+def bulk(store: Store, topic: str, offset: int, bytes_max: int) -> GetResult:
     bounds = store.reader.bulk_bounds
-    return store.reader.get(topic, 0, offset, count_max=4096, bytes_max=bytes_max, bounds=bounds, fetched=fetched)
+    return store.reader.get(topic, 0, offset, count_max=4096, bytes_max=bytes_max, bounds=bounds)
 
 
 @pytest.mark.parametrize("mapped_bytes_max", [1 << 30, 0])
@@ -106,14 +109,7 @@ async def test_a_bulk_pull_returns_the_same_records_as_single_pulls(tmp_path: Pa
         for bytes_max in (1 << 20, 300_000, 30_000):
             found: list[bytes] = []
             while len(found) < len(every):
-                try:
-                    got = bulk(store, topic, len(found), bytes_max, {})
-                except NotInMemory as missing:
-                    offset, bound = len(found), bytes_max
-                    got = await store.cold_reads.read(
-                        lambda fetched: bulk(store, topic, offset, bound, fetched),  # noqa: B023
-                        missing,
-                    )
+                got = await store.cold_reads.read(partial(bulk, store, topic, len(found), bytes_max))
                 assert got == msgspec.structs.replace(got, count=len(got.records), size=sum(map(len, got.records)))
                 assert got.next_offset == len(found) + got.count
                 assert got.size <= bytes_max
@@ -149,4 +145,22 @@ async def test_records_before_the_end_of_a_truncated_file_are_found() -> None:
     disk.open(LOG / f"{0:020}").truncate(sum(map(len, records[:100])) + 50)
 
     assert bulk(store, "t", 0, 1 << 20).records == records[:100]
+    await store.close()
+
+
+async def test_ranges_far_apart_are_fetched_one_by_one(tmp_path: Path) -> None:
+    settings = config(**SETTINGS, mapped_bytes_max=0, store_path_root_dir=tmp_path / "store")
+    store = opened(RealDisk(), settings)
+    for number in range(7):
+        put(store, batch([b"x" * 900] * 100, "t", number % 3))
+    expected = [store.reader.get("t", 0, at, count_max=1).records[0] for at in range(300)]
+    get = partial(bulk, store, "t", 0, 1 << 20)
+
+    with pytest.raises(NotInMemory) as missing:
+        store.cold_reads.in_memory(get)
+    got = await store.cold_reads.read(get, missing.value)
+
+    assert [span.is_view for span in missing.value.spans] == [True] * len(missing.value.spans)
+    assert len(missing.value.spans) == len(got.runs) == 3
+    assert got.records == expected
     await store.close()

@@ -9,6 +9,7 @@ from kerolox.broker.pop.parts import PopParts
 from kerolox.broker.pop.receipt_handle import ANY_QUEUE, RETRY_V1, RETRY_V2, retry_topic
 from kerolox.broker.pop.take import PopTake, QueueScan
 from kerolox.broker.pull.message_filter import EVERYTHING, MessageFilter
+from kerolox.store.log.segments import NotInMemory
 from kerolox.store.queue.lookup import GetResult, GetStatus
 from kerolox.wire.headers.pop import Notification, PeekMessage
 
@@ -30,8 +31,11 @@ class PopPeek:
         """Return the queues to look at."""
         return QueueScan(self._queues_to_scan(request))
 
-    def peek(self, request: PeekMessage, scan: QueueScan) -> tuple[list[bytes], int]:
-        """Return the messages that would be popped from the next queues, and how many these have in all."""
+    async def peek(self, request: PeekMessage, scan: QueueScan) -> tuple[list[bytes], int]:
+        """Return the messages that would be popped from the next queues, and how many these have in all.
+
+        Suspends only to read the disk.
+        """
         records: list[bytes] = []
         remaining = 0
         for topic, queue_id in scan.next_queues():
@@ -39,13 +43,14 @@ class PopPeek:
             left = min(request.max_msg_nums, _COUNT_MAX) - len(records)
             if left <= 0:
                 continue
-            records += self._next(topic, request.consumer_group, queue_id, left).records
+            get = partial(self._next, topic, request.consumer_group, queue_id, left)
+            records += (await self._store.cold_reads.read(get)).records
         return records, remaining
 
     def has_message(self, request: Notification, message_filter: MessageFilter, scan: QueueScan) -> tuple[bool, int]:
         """Return whether the next queues have a message to pop, and if not, when one will have (0 if unknown).
 
-        True if it would take too long to find out whether a message matches the filter.
+        True if it would take too long to find out whether a message matches the filter, or need the disk.
         """
         visible_time = 0
         deadline = perf_counter() + self._store.reader.bounds.look_seconds
@@ -73,7 +78,10 @@ class PopPeek:
         return False, visible_time
 
     def _has_match(self, topic: str, group: str, queue_id: int, message_filter: MessageFilter) -> bool:
-        got = self._next(topic, group, queue_id, 1, message_filter)
+        try:
+            got = self._store.cold_reads.in_memory(partial(self._next, topic, group, queue_id, 1, message_filter))
+        except NotInMemory:
+            return True
         return got.status is GetStatus.FOUND or got.next_offset < got.max_offset
 
     def _next(

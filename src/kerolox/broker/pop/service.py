@@ -66,9 +66,10 @@ class PopService:
         """Return the messages that the next queues of the scan have now, possibly none.
 
         AnswerError if there are messages but no checkpoint could be stored. When nothing is found, this does not
-        suspend: the caller can start waiting without missing a message.
+        suspend, so that the caller can start waiting without missing a message; unless messages were read from disk,
+        and then `is_cut_short` is set.
         """
-        result = self._take.take(request, message_filter, scan)
+        result = await self._take.take(request, message_filter, scan)
         revive_queue_id = ORDER_REVIVE_QUEUE
         if not request.order:
             revive_queue_id = self._pop_count % self._config.revive_queue_num

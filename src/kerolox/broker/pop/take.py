@@ -3,8 +3,9 @@
 import logging
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from math import inf
 from time import perf_counter
@@ -19,6 +20,8 @@ from kerolox.broker.pop.receipt_handle import ANY_QUEUE, RETRY_V1, RETRY_V2, ret
 from kerolox.broker.pull.message_filter import MessageFilter
 from kerolox.broker.tables.system_topics import RETRY_PREFIX
 from kerolox.errors import SystemBusy
+from kerolox.store.errors import StoreError
+from kerolox.store.log.segments import NotInMemory, Span
 from kerolox.store.queue.lookup import GetResult, GetStatus
 from kerolox.wire.headers.pop import PopMessage
 
@@ -26,6 +29,8 @@ log = logging.getLogger(__name__)
 
 # Topic, group, queue.
 Key = tuple[str, str, int]
+# What requests that scan the same queues have in common: topic, group, queue, and whether they pop in order.
+ScanKey = tuple[str, str, int, bool]
 
 # `initMode` of a request: a new group starts at the first message of a queue, not at the last.
 INIT_MIN = 0
@@ -33,6 +38,12 @@ INIT_MIN = 0
 _SIZE_MAX = 4 * 1024 * 1024
 # Queues looked at without yielding to other tasks.
 QUEUES_MAX = 500
+# Queues on disk that are read together, and the time after which a pop that found nothing reads no more of them.
+_COLD_QUEUES_MAX = 8
+_COLD_SECONDS_MAX = 1.0
+# Limits for the queues on disk that are left to the next request: kinds of requests, and queues of each.
+_SKIPPED_SCANS_MAX = 1000
+_SKIPPED_QUEUES_MAX = 16
 # RocketMQ starts at a queue number below this, however many queues a topic has.
 _START_QUEUES_MAX = 100
 _QUEUE_OFFSET = struct.Struct(">q")
@@ -87,10 +98,13 @@ class PopResult:
     size: int = 0
     # Messages of these queues that were not taken.
     remaining: int = 0
-    # Some queues were not read to their end, because filtering took too long.
+    # Queues must be looked at again: filtering took too long, or messages may have arrived while the disk was read.
     is_cut_short: bool = False
     # When the first of the blocked queues (popped in order) gives messages again; 0 if none is blocked.
     visible_time: int = 0
+    # Queues whose next messages are not in memory, so that nothing was taken from them; and what has to be fetched.
+    cold: list[tuple[str, int]] = field(default_factory=list)
+    missing: list[Span] = field(default_factory=list)
 
     def merge_scan_state(self, before: "PopResult") -> None:
         """Add what the previous portion of the scan, which found nothing, learned about its queues."""
@@ -116,25 +130,90 @@ class PopTake:
         # Queues whose checkpoint is being stored -> end of the log before it. Nothing else is taken from a locked
         # queue, since its offset advances only when the checkpoint is stored.
         self.locked: dict[Key, int] = {}
+        # Queues on disk that requests skipped, since others had messages in memory.
+        self._skipped: dict[ScanKey, Sequence[tuple[str, int]]] = {}
         self.random: Callable[[int], int] = random.randrange
 
     def scan(self, request: PopMessage) -> QueueScan:
         return QueueScan(self._queues_to_scan(request))
 
-    def take(self, request: PopMessage, message_filter: MessageFilter, scan: QueueScan) -> PopResult:
+    async def take(self, request: PopMessage, message_filter: MessageFilter, scan: QueueScan) -> PopResult:
         """Take up to `max_msg_nums` messages that fit into a response, but at least one, however large.
 
         Only the next portion of the scan is looked at. Queues that give messages stay locked until their checkpoint
         is stored, unless they are popped in order.
+
+        Queues whose messages are on disk are read only if no other has messages, a few at a time until one has some.
+        Otherwise they are left to the next request that scans the same queues, which reads them first, so that
+        they are not starved. Suspends only to read the disk.
         """
         # The attempt id is kept until the queue is popped again.
         check_name("attempt id", request.attempt_id)
+        scan_key = request.topic, request.consumer_group, request.queue_id, bool(request.order)
+        skipped = self._skipped.pop(scan_key, ())
+        result = await self._take_cold(request, message_filter, skipped)
+        if result.batches:
+            # Nothing else is added: the queues of another scan may be those of another version of the retry topic.
+            result.remaining += self._remaining_of(request, set(scan.next_queues()) - set(skipped))
+            return result
+        result = self.take_in_memory(request, message_filter, scan)
+        if result.cold and result.batches:
+            if len(self._skipped) >= _SKIPPED_SCANS_MAX:
+                self._skipped.pop(next(iter(self._skipped)))
+            self._skipped[scan_key] = result.cold[:_SKIPPED_QUEUES_MAX]
+        elif result.cold:
+            before = result
+            result = await self._take_cold(request, message_filter, before.cold)
+            result.merge_scan_state(before)
+            result.remaining += before.remaining
+            result.is_cut_short |= not result.batches
+            return result
+        result.remaining += self._remaining_of(request, result.cold)
+        return result
+
+    async def _take_cold(
+        self, request: PopMessage, message_filter: MessageFilter, queues: Sequence[tuple[str, int]]
+    ) -> PopResult:
+        """Take from the first of the queues that have messages, on disk or meanwhile in memory.
+
+        Messages of all queues that are not taken count as remaining.
+        """
+        result = PopResult(self._clock.millis())
+        deadline = perf_counter() + _COLD_SECONDS_MAX
+        for first in range(0, len(queues), _COLD_QUEUES_MAX):
+            before, some = result, queues[first : first + _COLD_QUEUES_MAX]
+            # Another request may take from the queues or lock them while the disk is read.
+            result = await self._store.cold_reads.read(partial(self._take_fetched, request, message_filter, some))
+            result.merge_scan_state(before)
+            result.remaining += before.remaining + self._remaining_of(request, result.cold)
+            if result.batches or perf_counter() >= deadline:
+                result.remaining += self._remaining_of(request, queues[first + _COLD_QUEUES_MAX :])
+                break
+        return result
+
+    def _take_fetched(
+        self, request: PopMessage, message_filter: MessageFilter, queues: Sequence[tuple[str, int]]
+    ) -> PopResult:
+        """Take messages that are in memory; NotInMemory if there are none, but others that have to be fetched."""
+        result = self._take_all(request, message_filter, queues)
+        if result.missing and not result.batches:
+            raise NotInMemory(result.missing)
+        return result
+
+    def take_in_memory(self, request: PopMessage, message_filter: MessageFilter, scan: QueueScan) -> PopResult:
+        """Take messages that are in memory; the others are counted neither as taken nor as remaining."""
+        queues = scan.next_queues()
+        return self._store.cold_reads.in_memory(partial(self._take_all, request, message_filter, queues))
+
+    def _take_all(
+        self, request: PopMessage, message_filter: MessageFilter, queues: Sequence[tuple[str, int]]
+    ) -> PopResult:
         result = PopResult(self._clock.millis())
         # Filtering by properties reads records. It stops after the time that one pull may take; the rest is looked
         # at by the next call.
         deadline = inf if message_filter.wants is None else perf_counter() + self._store.reader.bounds.look_seconds
         is_late = False
-        for topic, queue_id in scan.next_queues():
+        for topic, queue_id in queues:
             if request.order and topic.startswith(RETRY_PREFIX):
                 continue
             remaining = self.remaining(topic, request.consumer_group, queue_id) if deadline < inf else 0
@@ -144,8 +223,11 @@ class PopTake:
                 continue
             try:
                 self._take(result, request, topic, queue_id, message_filter)
-            except SystemBusy:
-                # The table of offsets is full. Messages taken before are returned all the same.
+            except NotInMemory as error:
+                result.cold.append((topic, queue_id))
+                result.missing += error.spans
+            except (SystemBusy, StoreError):
+                # The table of offsets is full, or a queue is damaged. Messages taken before are returned all the same.
                 if not result.batches:
                     raise
                 break
@@ -332,6 +414,13 @@ class PopTake:
         if queue is None:
             return 0
         return max(0, queue.max_offset - (queue.min_offset if offset is None else offset))
+
+    def _remaining_of(self, request: PopMessage, queues: Iterable[tuple[str, int]]) -> int:
+        return sum(
+            self.remaining(topic, request.consumer_group, queue_id)
+            for topic, queue_id in queues
+            if not (request.order and topic.startswith(RETRY_PREFIX))
+        )
 
     def remaining(self, topic: str, group: str, queue_id: int) -> int:
         """Return how many messages of a queue the group has not popped."""

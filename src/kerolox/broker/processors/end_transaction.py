@@ -1,6 +1,8 @@
 """Commit and rollback of transactions (EndTransactionProcessor)."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 
 from kerolox.broker.errors import IllegalOperation, InvalidParameter, ServiceNotAvailable
@@ -15,6 +17,7 @@ from kerolox.message.message import Message
 from kerolox.message.records.record import decode
 from kerolox.remoting.router import Answering, Incoming, Later, handles
 from kerolox.store.log.commit_log import Appended
+from kerolox.store.log.segments import NotInMemory
 from kerolox.wire.header import Empty
 from kerolox.wire.headers.broker import ResumeCheckHalfMessage
 from kerolox.wire.headers.messages import EndTransaction
@@ -47,7 +50,21 @@ class EndTransactionProcessor:
                 f"commitOrRollback {header.commit_or_rollback} is not 0 (unknown), {sysflag.COMMIT} (commit) or "
                 f"{sysflag.ROLLBACK} (rollback)"
             )
-        half = self._half(header)
+        find = partial(self._transactions.find, header.tran_state_table_offset, header.commit_log_offset)
+        try:
+            half = self._message_put.store.cold_reads.in_memory(find)
+        except NotInMemory as missing:
+            return self._end_from_disk(request, find, missing)
+        return self._end(request, half)
+
+    async def _end_from_disk(
+        self, request: Incoming[EndTransaction], find: Callable[[], Message | None], missing: NotInMemory
+    ) -> Reply[Empty] | Later[Empty]:
+        return self._end(request, await self._message_put.store.cold_reads.read(find, missing))
+
+    def _end(self, request: Incoming[EndTransaction], half: Message | None) -> Reply[Empty] | Later[Empty]:
+        header = request.header
+        half = self._checked(header, half)
         if self._transactions.op_queue.is_full:
             raise ServiceNotAvailable("too many transaction ops could not be written")
         if header.commit_or_rollback == sysflag.COMMIT:
@@ -56,9 +73,8 @@ class EndTransactionProcessor:
         self._transactions.metrics.rolled_back.add(half_queue.topic_of(half))
         return Reply()
 
-    def _half(self, header: EndTransaction) -> Message:
+    def _checked(self, header: EndTransaction, half: Message | None) -> Message:
         """Return the half message of a request; AnswerError, with Java's remarks, if the request does not match it."""
-        half = self._transactions.find(header.tran_state_table_offset, header.commit_log_offset)
         if half is None:
             raise SystemFailure("Find prepared transaction message failed")
         if not header.from_transaction_check and self._is_immunity_over(half):
@@ -77,7 +93,7 @@ class EndTransactionProcessor:
         immunity = max(seconds * 1000, self._config.transaction_time_out)
         return self._clock.millis() - half.born_timestamp > immunity
 
-    def _commit(self, request: Incoming[EndTransaction], half: Message) -> Answering[Empty]:
+    def _commit(self, request: Incoming[EndTransaction], half: Message) -> Later[Empty]:
         transactions, pending = self._transactions, self._pending.get(half.queue_offset)
         self._request_queue.check()
         later: Later[Empty] = Later(request)
@@ -141,7 +157,7 @@ class EndTransactionProcessor:
     async def resume(self, request: Incoming[ResumeCheckHalfMessage]) -> Reply[Empty]:
         """Put a half message back from TRANS_CHECK_MAX_TIME_TOPIC, with its check count set to 0."""
         try:
-            record = self._message_put.store.reader.record_of_id(request.header.msg_id or "")
+            record = await self._message_put.store.lookup.record_of_id(request.header.msg_id or "")
             half = None if record is None else decode(record)
         except KeroloxError as error:
             raise SystemFailure(_RESUME_FAILED) from error

@@ -156,10 +156,10 @@ class PopMessageProcessor:
         self._check_peek(header)
         began = perf_counter()
         scan = self._pop.peek.scan(header)
-        records, remaining = self._pop.peek.peek(header, scan)
+        records, remaining = await self._pop.peek.peek(header, scan)
         while not records and not scan.is_finished:
             await asyncio.sleep(0)
-            records, remaining = self._pop.peek.peek(header, scan)
+            records, remaining = await self._pop.peek.peek(header, scan)
         size = sum(map(len, records))
         self._statistics.got(header.topic, header.consumer_group, len(records), size, perf_counter() - began)
         response = h.Popped(pop_time=self._clock.millis(), invisible_time=0, revive_qid=0, rest_num=remaining)

@@ -1,7 +1,8 @@
 """PULL requests, with long polling (PullMessageProcessor, PullRequestHoldService)."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -21,7 +22,7 @@ from kerolox.remoting.long_polling import WAIT_SECONDS_MAX, LongPolls, turn
 from kerolox.remoting.router import EncodedResponse, Incoming, handles
 from kerolox.runtime.request_queue import RequestQueue
 from kerolox.store.config import StoreConfig
-from kerolox.store.log.segments import Fetched, NotInMemory
+from kerolox.store.log.segments import NotInMemory
 from kerolox.store.queue.lookup import PULL_SIZE_MAX, GetResult, GetStatus, PullBounds
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.bodies.topics import Perm
@@ -33,8 +34,6 @@ COMMIT_OFFSET_BIT, SUSPEND_BIT, SUBSCRIPTION_BIT, CLASS_FILTER_BIT = 0x1, 0x2, 0
 
 # A plain int: comparing an enum member would cost time in every pull.
 _READ = Perm.READ.value
-
-_NOTHING_LOADED: Fetched = {}
 
 # Connections that may have bulk responses at the same time; far fewer keep a disk busy.
 BULK_READERS_MAX = 1024
@@ -61,6 +60,7 @@ class PullMessageProcessor:
     def __init__(self, parts: BrokerParts, selector: Selector) -> None:
         self._config = parts.config
         self._store = parts.store
+        self._in_memory = parts.store.cold_reads.in_memory
         self._topics = parts.topics
         self._groups = parts.groups
         self._offsets = parts.offsets
@@ -90,10 +90,11 @@ class PullMessageProcessor:
         bounds = None
         if header.max_msg_bytes is not None and self._bulk.admits(request.connection, header.max_msg_bytes):
             bounds = self._store.reader.bulk_bounds
+        get = partial(self._get, header, message_filter, header.queue_offset, bounds)
         try:
-            got = self._get(header, message_filter, header.queue_offset, bounds)
+            got = self._in_memory(get)
         except NotInMemory as missing:
-            return self._pull_from_disk(request, message_filter, bounds, missing, request_queue)
+            return self._pull_from_disk(request, get, missing, message_filter, request_queue)
         if got.status is _FOUND and request.is_plain:
             return EncodedResponse(encode_found(request.opaque, got))
         reply = self._reply(header, got)
@@ -106,17 +107,15 @@ class PullMessageProcessor:
     async def _pull_from_disk(
         self,
         request: Incoming[Any],
-        message_filter: MessageFilter,
-        bounds: PullBounds | None,
+        get: Callable[[], GetResult],
         missing: NotInMemory,
+        message_filter: MessageFilter,
         request_queue: RequestQueue,
     ) -> Reply[h.Pulled]:
         header: h.PullMessage = request.header
         if not request.connection.is_writable:
             await turn(request_queue, request.connection)
-        reply = self._reply(
-            header, await self._get_from_disk(header, message_filter, header.queue_offset, bounds, missing)
-        )
+        reply = self._reply(header, await self._store.cold_reads.read(get, missing))
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             self._statistics.missed -= 1
             return await self._wait(request, message_filter, request_queue)
@@ -158,28 +157,13 @@ class PullMessageProcessor:
             raise SubscriptionNotLatest("the consumer's subscription not latest")
         return self._selector.of_subscription(header.consumer_group, subscription, header.sub_version)
 
-    async def _get_from_disk(
-        self,
-        header: h.PullMessage,
-        message_filter: MessageFilter,
-        queue_offset: int,
-        bounds: PullBounds | None,
-        missing: NotInMemory,
-    ) -> GetResult:
-        """Read messages from disk in a thread, so that other requests do not wait for the disk."""
-        return await self._store.cold_reads.read(
-            lambda fetched: self._get(header, message_filter, queue_offset, bounds, fetched), missing
-        )
-
     def _get(
         self,
         header: h.PullMessage,
         message_filter: MessageFilter,
         queue_offset: int,
         bounds: PullBounds | None = None,
-        fetched: Fetched | None = _NOTHING_LOADED,
     ) -> GetResult:
-        """Read messages that are in memory or `fetched` from disk; NotInMemory if some are neither."""
         if self._offsets.resets:
             offset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
             if offset is not None:
@@ -189,7 +173,6 @@ class PullMessageProcessor:
             header.topic,
             header.queue_id,
             queue_offset,
-            fetched=fetched,
             count_max=max(header.max_msg_nums, 1),
             bytes_max=PULL_SIZE_MAX if bounds is None or header.max_msg_bytes is None else header.max_msg_bytes,
             bounds=bounds,
@@ -226,11 +209,8 @@ class PullMessageProcessor:
             if not connection.is_writable:
                 # One message may wake many pulls of a connection; responses must not pile up unread.
                 await turn(request_queue, connection)
-            # Read again without suspending before the wait: a message may have arrived since the last read.
-            try:
-                got = self._get(header, message_filter, queue_offset)
-            except NotInMemory as missing:
-                got = await self._get_from_disk(header, message_filter, queue_offset, None, missing)
+            # Read again: a message may have arrived since the last read. Nothing suspends after it, before the wait.
+            got = await self._store.cold_reads.read(partial(self._get, header, message_filter, queue_offset))
             left = deadline - loop.time()
             if left > 0 and got.status is GetStatus.NO_MATCHED_MESSAGE and got.next_offset == got.max_offset:
                 # The new messages do not match; continue behind them.

@@ -14,7 +14,7 @@ from kerolox.wire.reply import Reply
 
 class QueryMessageProcessor:
     def __init__(self, parts: BrokerParts) -> None:
-        self._reader = parts.store.reader
+        self._lookup = parts.store.lookup
         self._request_queue = parts.request_queues["query"]
 
     @handles(h.QueryMessage, request_queue="query")
@@ -26,7 +26,7 @@ class QueryMessageProcessor:
         key = header.key.encode("utf-8", "surrogateescape")
         if header.index_type == h.INDEX_TAG and not header.is_unique_key:
             key = tag_key(key)
-        found = await self._reader.search(
+        found = await self._lookup.query(
             header.topic,
             key,
             count_max=header.max_num,
@@ -43,10 +43,10 @@ class QueryMessageProcessor:
         return Reply(fields, b"".join(found.records))
 
     @handles(h.ViewMessageById, request_queue="query")
-    def view(self, request: Incoming[h.ViewMessageById]) -> Reply[Empty]:
+    async def view(self, request: Incoming[h.ViewMessageById]) -> Reply[Empty]:
         offset = request.header.offset
         try:
-            record = self._reader.record_at(offset)
+            record = await self._lookup.record_at(offset)
         except StoreError as error:
             raise SystemFailure(f"can not find message by the offset, {offset}: {error}") from error
         if record is None:

@@ -49,7 +49,7 @@ class SendBackProcessor:
         topic = await self._retry_topics.topic(RETRY_PREFIX + group.group_name, group.retry_queue_nums, sys_flag)
         if not topic.perm & Perm.WRITE:
             raise NoPermission(f"the topic[{topic.topic_name}] sending message is forbidden")
-        message = self._find(header.offset)
+        message = await self._find(header.offset)
         queue_id, level = random.randrange(group.retry_queue_nums), header.delay_level  # noqa: S311
         is_dead = False
         if message.reconsume_times >= times_max(group, request.version, header.max_reconsume_times) or level < 0:
@@ -67,9 +67,9 @@ class SendBackProcessor:
             self._statistics.add("DLQ_PUT_NUMS", origin_topic, group.group_name)
         return Reply()
 
-    def _find(self, offset: int) -> Message:
+    async def _find(self, offset: int) -> Message:
         try:
-            record = self._message_put.store.reader.record_at(offset)
+            record = await self._message_put.store.lookup.record_at(offset)
             if record is not None:
                 return decode(record)
         except (RecordError, StoreError) as error:

@@ -60,7 +60,8 @@ class TransactionService(Service):
         """Return the half message at a physical offset; None if there is none.
 
         The offset comes from a client, and bytes of a message body may look like a record. Therefore the consume
-        queue must have it too, unless the record is so new that it is not dispatched yet.
+        queue must have it too, unless the record is so new that it is not dispatched yet. Waits for the disk, unless
+        `ColdReads` calls it.
         """
         reader = self._store.reader
         record = reader.record_at(physical_offset)
@@ -122,10 +123,10 @@ class TransactionService(Service):
         return False
 
     async def _has_committed(self, topic: str, half: Message, key: bytes) -> bool:
-        reader = self._store.reader
-        for candidate in await reader.look_for(topic, key):
+        lookup = self._store.lookup
+        for candidate in await lookup.find(topic, key):
             if sysflag.transaction_type(candidate.sys_flag) == sysflag.COMMIT:
-                record = reader.record_at(candidate.physical_offset, candidate.size)
+                record = await lookup.record_at(candidate.physical_offset, candidate.size)
                 if record is not None and identity(decode(record)) == identity(half):
                     return True
         return False

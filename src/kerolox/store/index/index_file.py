@@ -5,14 +5,14 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Self
 
-from kerolox.runtime.files import Disk, File
+from kerolox.runtime.files import File
 from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.index.layout import ENTRY, HEADER, SLOT, IndexHeader, IndexShape
 from kerolox.store.log.fsync import sync_directory, sync_file
+from kerolox.store.log.segments import OpenFiles
 
 _pack_entry = ENTRY.pack
 # Packing this many entries with one call takes two thirds of the time.
@@ -26,8 +26,9 @@ _RUN_PAGES = 256
 # Entries read together when following a chain backwards: the next one is often shortly before, and reading it is free.
 _BLOCK_ENTRIES = 4096 // ENTRY.size
 _SCAN_ENTRIES = 65536
-# Entries of a chain examined before `walk` lets other tasks run.
-_WALK_ENTRIES = 2048
+
+# Hash, physical offset and timestamp of an entry.
+ChainEntry = tuple[int, int, int]
 
 
 class WrongShape(StoreDamaged):
@@ -39,12 +40,16 @@ class IndexFile:
 
     The header is written last, and only after the entries it counts are durable. After a crash it tells how many
     entries can be trusted; the slots may be older or newer than the header, and `restore` rebuilds them.
+
+    Look-ups read through `files`, so that `ColdReads` applies to them, and a thread may delete the file meanwhile.
+    Everything else uses the file's own descriptor.
     """
 
-    def __init__(self, disk: Disk, file: File, shape: IndexShape, header: IndexHeader, *, is_named: bool) -> None:
+    def __init__(self, files: OpenFiles, file: File, shape: IndexShape, header: IndexHeader, *, is_named: bool) -> None:
         self.path = file.path
         self.header = header
-        self._disk = disk
+        self._disk = files.disk
+        self._files = files
         self._file = file
         self._shape = shape
         # Whether the directory entry is known to be durable.
@@ -60,12 +65,12 @@ class IndexFile:
         self._header_flushed = replace(header)
         # The failed sync after which the state of the file on disk is unknown.
         self.failure: SyncFailed | None = None
-        self._is_closed = False
+        self._is_detached = False
 
     @classmethod
-    def open(cls, disk: Disk, path: Path, shape: IndexShape) -> Self:
+    def open(cls, files: OpenFiles, path: Path, shape: IndexShape) -> Self:
         """Open a file for reading; WrongShape or StoreDamaged if it cannot be an index of this shape."""
-        file = disk.open(path)
+        file = files.disk.open(path)
         try:
             size = file.size()
             if size != shape.file_size:
@@ -79,12 +84,12 @@ class IndexFile:
         except BaseException:
             file.close()
             raise
-        return cls(disk, file, shape, header, is_named=True)
+        return cls(files, file, shape, header, is_named=True)
 
     @classmethod
-    def create(cls, disk: Disk, path: Path, shape: IndexShape, header: IndexHeader) -> Self:
+    def create(cls, files: OpenFiles, path: Path, shape: IndexShape, header: IndexHeader) -> Self:
         """Create an empty file, ready to grow; OSError, and no file, if there is no disk space for its slots."""
-        file = disk.open(path, create=True)
+        file = files.disk.open(path, create=True)
         try:
             # Reserve space for the slots, which are written in random order; entries take space as they are written.
             file.allocate(shape.entries_position)
@@ -92,9 +97,9 @@ class IndexFile:
             file.write(0, header.encode())
         except OSError:
             file.close()
-            disk.remove(path)
+            files.disk.remove(path)
             raise
-        index_file = cls(disk, file, shape, header, is_named=False)
+        index_file = cls(files, file, shape, header, is_named=False)
         index_file._slots = _no_slots(shape)
         return index_file
 
@@ -205,24 +210,6 @@ class IndexFile:
         known = {timestamp: _seconds(header.begin_timestamp, timestamp) for timestamp in set(timestamps)}
         return [*first, *map(known.__getitem__, timestamps[len(first) :])]
 
-    def find(self, key_hash: int, count_max: int, begin_timestamp: int, end_timestamp: int) -> list[int]:
-        """Return physical offsets of messages with this hash stored in the time range (to the second), newest first."""
-        found = (offset for offset in self.walk(key_hash, begin_timestamp, end_timestamp) if offset is not None)
-        return list(islice(found, max(0, count_max)))
-
-    def walk(self, key_hash: int, begin_timestamp: int, end_timestamp: int) -> Iterator[int | None]:
-        """Yield the offsets of `find` one by one, and None after every _WALK_ENTRIES entries examined.
-
-        A frequent key has a long chain with old messages at its far end, so the caller lets other tasks run at None.
-        """
-        for number, (entry_hash, physical_offset, timestamp) in enumerate(self._chain(key_hash), 1):
-            if entry_hash == key_hash and begin_timestamp <= timestamp <= end_timestamp:
-                yield physical_offset
-            if timestamp < begin_timestamp:
-                return
-            if number % _WALK_ENTRIES == 0:
-                yield None
-
     def has(self, key_hash: int, physical_offset: int) -> bool:
         """Return whether the file has this entry; only entries at or after the offset are examined."""
         for entry_hash, entry_offset, _ in self._chain(key_hash):
@@ -232,38 +219,51 @@ class IndexFile:
                 return True
         return False
 
-    def _chain(self, key_hash: int) -> Iterator[tuple[int, int, int]]:
-        """Yield hash, physical offset and timestamp of the entries of a slot, newest first."""
+    def _chain(self, key_hash: int) -> Iterator[ChainEntry]:
+        """Yield the entries of a slot, newest first."""
+        number = self.newest(key_hash)
+        while number:
+            entries, number = self.follow(number)
+            yield from entries
+
+    def newest(self, key_hash: int) -> int:
+        """Return the number of the newest entry in the slot of a hash; 0 if there is none."""
         slot = key_hash % self._shape.slots
         if self._slots is not None:
-            number: int = self._slots[slot]
-        else:
-            data = self._file.read(HEADER.size + slot * SLOT.size, SLOT.size)
-            number = SLOT.unpack(data)[0] if len(data) == SLOT.size else 0
+            return int(self._slots[slot])
+        if self._is_detached:
+            return 0
+        data = self._files.read(self.path, HEADER.size + slot * SLOT.size, SLOT.size)
+        return int(SLOT.unpack(data)[0]) if len(data) == SLOT.size else 0
+
+    def follow(self, number: int) -> tuple[list[ChainEntry], int]:
+        """Return some entries of a chain, from entry `number` on, and the number of the next; 0 at its end.
+
+        At most one block is read, and at most its entries are returned, so that the caller can let other tasks run.
+        """
+        entries: list[ChainEntry] = []
+        if self._is_detached or not 0 < number < self.header.next_entry:
+            return entries, 0
         begin_timestamp = self.header.begin_timestamp
-        limit = self.header.next_entry
-        block = b""
-        block_first = limit
-        # Entry numbers must decrease along a chain; a damaged chain ends here instead of looping.
-        while 0 < number < limit:
-            if number >= self._first_pending:
-                entry = ENTRY.unpack_from(self.pending, (number - self._first_pending) * ENTRY.size)
-            else:
-                if number < block_first:
-                    if self._is_closed:
-                        # The file was deleted while the caller awaited.
-                        return
-                    block_first = max(1, number - _BLOCK_ENTRIES + 1)
-                    block = self._read_entries(block_first, number + 1)
-                    if not block:
-                        return
-                entry = ENTRY.unpack_from(block, (number - block_first) * ENTRY.size)
-            entry_hash, physical_offset, seconds, previous = entry
+        block: bytes | bytearray
+        if number >= self._first_pending:
+            first, block = self._first_pending, self.pending
+        else:
+            first = max(1, number - _BLOCK_ENTRIES + 1)
+            size = (number + 1 - first) * ENTRY.size
+            block = self._files.read(self.path, self._shape.entries_position + first * ENTRY.size, size)
+            if len(block) < size:
+                return entries, 0
+        while number >= first and len(entries) < _BLOCK_ENTRIES:
+            entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(block, (number - first) * ENTRY.size)
             if seconds < 0:
-                return
-            yield entry_hash, physical_offset, begin_timestamp + seconds * 1000
-            limit = number
+                return entries, 0
+            entries.append((entry_hash, physical_offset, begin_timestamp + seconds * 1000))
+            # Entry numbers must decrease along a chain; a damaged chain ends here instead of looping.
+            if not 0 < previous < number:
+                return entries, 0
             number = previous
+        return entries, number
 
     def flush(self) -> "FileFlush | None":
         """Write the entries and return a FileFlush that makes the file durable; None if it is durable.
@@ -391,8 +391,14 @@ class IndexFile:
         header.end_timestamp = header.begin_timestamp + (seconds * 1000 if low > 2 else 0)
         self.restore()
 
+    def detach(self) -> None:
+        """End look-ups in this file, before it is closed or deleted, possibly in a thread."""
+        if not self._is_detached:
+            self._is_detached = True
+            self._files.forget(self.path)
+
     def close(self) -> None:
-        self._is_closed = True
+        self.detach()
         self._file.close()
 
     def remove(self) -> None:

@@ -1,9 +1,8 @@
 """The key index: physical offsets of messages by key (IndexService)."""
 
-import asyncio
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
@@ -13,9 +12,10 @@ from kerolox.message.tags import key_hash
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
 from kerolox.store.errors import StoreDamaged, SyncFailed
-from kerolox.store.index.index_file import FileFlush, IndexFile
+from kerolox.store.index.index_file import ChainEntry, FileFlush, IndexFile
 from kerolox.store.index.key_hashes import RecordKeys, hashes_by_position, hashes_by_record, index_hashes, index_keys
 from kerolox.store.index.layout import ENTRY, HEADER, IndexHeader, IndexShape
+from kerolox.store.log.segments import OpenFiles
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +52,16 @@ class KeyIndex:
     """
 
     def __init__(
-        self, disk: Disk, directory: Path, clock: Clock, *, shape: IndexShape | None = None, pending_max: int = 16384
+        self,
+        open_files: OpenFiles,
+        directory: Path,
+        clock: Clock,
+        *,
+        shape: IndexShape | None = None,
+        pending_max: int = 16384,
     ) -> None:
-        self._disk = disk
+        self._open_files = open_files
+        self._disk = open_files.disk
         self._directory = directory
         self._clock = clock
         self._shape = shape or IndexShape()
@@ -260,45 +267,21 @@ class KeyIndex:
 
         Only hashes are compared, so records with other keys may be among them, and times only to the second.
         """
-        walk = self.walk(topic, key, count_max, begin_timestamp, end_timestamp)
-        return [offset for offset in walk if offset is not None]
+        search = self.search(topic, key, count_max, begin_timestamp, end_timestamp)
+        while search.step():
+            pass
+        return search.found
 
-    async def search(
+    def search(
         self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
-    ) -> list[int]:
-        """Return the result of `query`; lets other tasks run during a long search."""
-        found: list[int] = []
-        for offset in self.walk(topic, key, count_max, begin_timestamp, end_timestamp):
-            if offset is None:
-                await asyncio.sleep(0)
-            else:
-                found.append(offset)
-        return found
-
-    def walk(
-        self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1
-    ) -> Iterator[int | None]:
-        """Yield the offsets of `query` one by one, and None where other tasks should run; files may be deleted then."""
+    ) -> "KeySearch":
+        """Return a search for the result of `query`; other tasks may run and files may be deleted between its steps."""
         try:
             self.put_waiting()
         except OSError as error:
             # The next records to be dispatched find the same; what is in the index can be read.
             log.error("key index: new keys could not be added: %s", error)
-        hashed = key_hash(topic, key)
-        left = count_max
-        for file in self._files[::-1]:
-            if left <= 0:
-                return
-            header = file.header
-            if _may_hold(header, begin_timestamp, end_timestamp):
-                for offset in file.walk(hashed, begin_timestamp, end_timestamp):
-                    yield offset
-                    if offset is not None:
-                        left -= 1
-                        if left == 0:
-                            return
-            if header.begin_timestamp < begin_timestamp:
-                return
+        return KeySearch(self._files[::-1], key_hash(topic, key), count_max, (begin_timestamp, end_timestamp))
 
     def flush(self) -> "IndexFlush":
         """Write all entries and return an IndexFlush that makes the index durable.
@@ -326,6 +309,8 @@ class KeyIndex:
         count = 0
         while count < len(self._files) - 1 and self._files[count].header.end_physical_offset < physical_offset:
             count += 1
+        for file in self._files[:count]:
+            file.detach()
         removal = IndexRemoval(self._files[:count], self._disk, self._directory)
         del self._files[:count]
         return removal
@@ -367,7 +352,7 @@ class KeyIndex:
         else:
             self._disk.make_directory(self._directory)
             self._disk.sync(self._directory.parent)
-        file = IndexFile.create(self._disk, self._next_path(), self._shape, header)
+        file = IndexFile.create(self._open_files, self._next_path(), self._shape, header)
         self._files.append(file)
         log.info("key index continues in %s", file.path)
         return file
@@ -391,7 +376,7 @@ class KeyIndex:
                 if damage:
                     self._disk.remove(path)
                 elif self._has_entries(path):
-                    self._files.append(IndexFile.open(self._disk, path, self._shape))
+                    self._files.append(IndexFile.open(self._open_files, path, self._shape))
                 else:
                     # Created, but the process stopped before adding an entry.
                     self._disk.remove(path)
@@ -430,6 +415,51 @@ class KeyIndex:
     def _close_all(self) -> None:
         while self._files:
             self._files.pop().close()
+
+
+class KeySearch:
+    """Searches files, newest first, for entries with a hash, in steps that can be repeated.
+
+    A frequent key has a long chain with old messages at its far end; a step examines one block of it.
+    """
+
+    def __init__(self, files: Sequence[IndexFile], hashed: int, count_max: int, times: tuple[int, int]) -> None:
+        self._hash = hashed
+        self._count_max = count_max
+        self._begin_timestamp, self._end_timestamp = times
+        self._files = iter(files)
+        self._file: IndexFile | None = None if count_max <= 0 else next(self._files, None)
+        # The entry at which the next step begins; None for the newest of the file.
+        self._number: int | None = None
+        # Physical offsets, newest first.
+        self.found: list[int] = []
+
+    def step(self) -> bool:
+        """Examine the next entries; False at the end of the search. An error leaves the search as it was."""
+        file = self._file
+        if file is None:
+            return False
+        entries: list[ChainEntry] = []
+        number = self._number
+        if number is None:
+            is_in_range = _may_hold(file.header, self._begin_timestamp, self._end_timestamp)
+            number = file.newest(self._hash) if is_in_range else 0
+        if number:
+            entries, number = file.follow(number)
+        for entry_hash, physical_offset, timestamp in entries:
+            if entry_hash == self._hash and self._begin_timestamp <= timestamp <= self._end_timestamp:
+                self.found.append(physical_offset)
+                if len(self.found) == self._count_max:
+                    self._file = None
+                    return False
+            if timestamp < self._begin_timestamp:
+                number = 0
+                break
+        self._number = number
+        if not number:
+            is_last = file.header.begin_timestamp < self._begin_timestamp
+            self._file, self._number = None if is_last else next(self._files, None), None
+        return self._file is not None
 
 
 def _index_of(files: Sequence[IndexFile], file: IndexFile | None) -> int:

@@ -1,7 +1,6 @@
 """Finds messages by key, unique key or tag (DefaultMessageStore.queryMessage)."""
 
-import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -30,41 +29,40 @@ def query(
     Java repeats the query up to three times if it found no record; that cannot change the result, so we do not.
     """
     offsets = find_offsets(index, topic, key, count_max, begin_timestamp, end_timestamp)
-    return _queried(index, list(_read(records, offsets))) if offsets else QueryResult()
-
-
-async def search(
-    index: KeyIndex, records: Records, topic: str, key: bytes, count_max: int, begin_timestamp: int, end_timestamp: int
-) -> QueryResult:
-    """Return the result of `query`; lets other tasks run during a long search."""
-    offsets = await search_offsets(index, topic, key, count_max, begin_timestamp, end_timestamp)
     if not offsets:
         return QueryResult()
-    found: list[bytes] = []
-    for record in _read(records, offsets):
-        found.append(record)
-        await asyncio.sleep(0)
-    return _queried(index, found)
-
-
-def _queried(index: KeyIndex, found: list[bytes]) -> QueryResult:
-    found.reverse()
-    return QueryResult(found, index.end_timestamp, index.end_physical_offset)
-
-
-def _read(records: Records, offsets: list[int]) -> Iterator[bytes]:
-    """Yield records, newest first, as many as fit into a response; the first one always."""
-    is_first = True
-    room = _RESPONSE_SIZE_MAX
-    for offset in sorted(offsets, reverse=True):
-        size = records.size_at(offset)
-        if size > room and not is_first:
+    found = FoundRecords(records)
+    for offset in newest_first(offsets):
+        if not found.add(offset):
             break
-        record = records.at(offset, size)
+    return found.result(index)
+
+
+class FoundRecords:
+    """Collects the records of a result, newest first, as many as fit into a response; the first one always."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._found: list[bytes] = []
+        self._room = _RESPONSE_SIZE_MAX
+
+    def add(self, physical_offset: int) -> bool:
+        """Read the next record, if there is one; False if there is no room for it. Can be repeated if it fails."""
+        size = self._records.size_at(physical_offset)
+        if size > self._room and self._found:
+            return False
+        record = self._records.at(physical_offset, size)
         if record is not None:
-            is_first = False
-            room -= size
-            yield record
+            self._found.append(record)
+            self._room -= size
+        return True
+
+    def result(self, index: KeyIndex) -> QueryResult:
+        return QueryResult(self._found[::-1], index.end_timestamp, index.end_physical_offset)
+
+
+def newest_first(offsets: Iterable[int]) -> list[int]:
+    return sorted(offsets, reverse=True)
 
 
 def find_offsets(
@@ -74,18 +72,8 @@ def find_offsets(
     try:
         return index.query(topic, key, count_max, begin_timestamp, end_timestamp)
     except OSError as error:
-        raise _unreadable(error) from error
+        raise unreadable(error) from error
 
 
-async def search_offsets(
-    index: KeyIndex, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = FOREVER
-) -> list[int]:
-    """Return the result of `find_offsets`; lets other tasks run during a long search."""
-    try:
-        return await index.search(topic, key, count_max, begin_timestamp, end_timestamp)
-    except OSError as error:
-        raise _unreadable(error) from error
-
-
-def _unreadable(error: OSError) -> StoreError:
+def unreadable(error: OSError) -> StoreError:
     return StoreError(f"the key index could not be read: {error}")

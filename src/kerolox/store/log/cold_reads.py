@@ -17,25 +17,32 @@ _ROUNDS_MAX = 16
 
 
 class ColdReads:
-    """Uses its own threads, not those of syncs: a slow read of an old message must not delay sends."""
+    """Runs reads for clients, which must not wait for the disk on the event loop.
+
+    It uses its own threads, not those of syncs: a slow read of an old message must not delay sends.
+    """
 
     def __init__(self, files: OpenFiles, threads_max: int) -> None:
         self._files = files
         self._threads = ThreadPool("cold reads", threads_max)
+        # The read without its wait: NotInMemory if the disk is needed. For callers that suspend only then.
+        self.in_memory = files.in_memory
 
-    async def read(self, read: Callable[[Fetched | None], R], missing: NotInMemory) -> R:
-        """Fetch `missing`, call `read` with the fetched spans and return its result; repeat while it misses more.
+    async def read(self, read: Callable[[], R], missing: NotInMemory | None = None) -> R:
+        """Return `read()`, a plain function over the store; what it misses in memory is fetched, and it is repeated.
 
-        StoreError if the disk cannot be read.
+        Does not suspend if everything is in memory. `missing` is what a call of `in_memory` just missed. StoreError if
+        the disk cannot be read.
         """
         fetched: dict[Span, bytes] = {}
         for _ in range(_ROUNDS_MAX):
-            fetched.update(await self._fetch(missing.spans))
+            if missing is not None:
+                fetched.update(await self._fetch(missing.spans))
             try:
-                return read(fetched)
+                return self.in_memory(read, fetched)
             except NotInMemory as more:
                 missing = more
-        return read(None)
+        return read()
 
     def close(self) -> None:
         self._threads.close()

@@ -208,7 +208,10 @@ class CommitLog:
         segments = self._segments
         size = segments.segment_size
         start = offset - offset % size
-        return segments.view(offset), start, min(self.end_offset, start + size)
+        end = start + size
+        if end > self.end_offset:
+            end = self.end_offset
+        return segments.view(offset), start, end
 
     def sync(self, start_offset: int, end_offset: int) -> None:
         """Make a range durable; blocks."""

@@ -3,8 +3,8 @@
 import functools
 import struct
 from collections.abc import Callable, Sequence
-from itertools import repeat
-from typing import NamedTuple
+from itertools import compress, repeat
+from operator import add, le, lt, sub
 
 import msgspec
 
@@ -31,16 +31,21 @@ _BODY_SIZE_MAX = 16 * 1024 * 1024
 _REST_SIZE_MAX = PROPERTIES_SIZE_MAX + 1024
 # Largest range of the log that a bulk read has fetched into memory, if it includes records of other queues.
 _VIEW_MAX = 64 * 1024 * 1024
+# Ranges that are fetched one by one, if most bytes between them are of other queues.
+_SPANS_MAX = 64
 
 Run = bytes | memoryview
 
 
-class ContiguousRange(NamedTuple):
-    """A range of the log that holds `records` records of one queue and nothing else."""
+class Ranges(msgspec.Struct, gc=False):
+    """Ranges of the log, in its order and with gaps between them, that hold records of one queue and nothing else."""
 
-    start: int
-    end: int
-    records: int
+    starts: list[int]
+    ends: list[int]
+    # Number of records, bytes of all, and physical offset of the last.
+    count: int
+    size: int
+    last: int
 
 
 class Gathered(msgspec.Struct):
@@ -131,10 +136,10 @@ class Records:
 
         Records that are not in the log or that `wants` rejects are left out and noted in `found`.
         """
+        if wants is None and self._gather_ranges(found, locations):
+            return
         first, count = 0, len(locations)
         missing: list[Span] = []
-        if wants is None and not self.damages:
-            first = self._gather_mapped(found, locations)
         while first < count:
             start, size = locations[first]
             end = start + size
@@ -153,124 +158,83 @@ class Records:
         if missing:
             raise NotInMemory(missing)
 
-    def run(self, start: int, end: int) -> Run | None:
-        """Return a view of the log between two offsets; None if it may not be in memory or spans two files."""
-        log = self._log
-        if self.damages or start < log.appended_from or start < log.end_offset - self.mapped_size:
-            return None
-        try:
-            view, base, limit = log.view(start)
-        except OSError as error:
-            raise _unreadable(start, error) from error
-        return None if view is None or end > limit else view[start - base : end - base]
+    def _gather_ranges(self, found: Gathered, locations: Sequence[tuple[int, int]]) -> bool:
+        """Add records if all of them exist, in the log's order and in one file; False, and none is added, if not."""
+        if not locations:
+            return True
+        starts, sizes = zip(*locations, strict=True)
+        merged = merge_adjacent(starts, sizes)
+        if merged is None:
+            return False
+        ranges = Ranges(*merged, len(starts), sum(sizes), starts[-1])
+        runs = self.runs(ranges)
+        if runs is None:
+            return False
+        found.runs += runs
+        found.starts += starts
+        found.count += ranges.count
+        found.size += ranges.size
+        return True
 
-    def gather_entries(self, starts: Sequence[int], sizes: Sequence[int]) -> list[Run] | None:
-        """Return the records of queue entries in few runs; None unless all are in the log, and in one file."""
-        first, last, last_size = starts[0], starts[-1], sizes[-1]
-        log = self._log
-        # Fillers, whose offset is 0, break the order.
-        are_in_order = max(starts) == last and min(starts) == first
-        if self.damages or first < log.first_offset or not are_in_order:
-            return None
-        size = sum(sizes)
-        # Mapped records need no check: this process appended them and derived the entries from them.
-        view, base, limit = self._mapped_view(first)
-        if view is None:
-            view, base, limit = self._checked_view(starts, sizes, size)
-        if view is None or last + last_size > limit:
-            return None
-        at = first - base
-        if last + last_size - first == size:
-            # All records are adjacent.
-            return [view[at : at + size]]
-        return [view[start - base : start - base + size] for start, size in zip(starts, sizes, strict=True)]
+    def runs(self, ranges: Ranges) -> list[Run] | None:
+        """Return a run for each range; None unless all ranges hold the expected records, in one file.
 
-    def gather_ranges(self, ranges: Sequence[ContiguousRange]) -> list[Run] | None:
-        """Return one run per range; the ranges are in log order. None if one may not hold the expected records."""
-        first, end = ranges[0].start, ranges[-1].end
-        if self.damages or first < self._log.first_offset:
-            return None
-        # Mapped records need no check: this process appended them and derived the entries from them.
-        runs = [run for expected in ranges if (run := self.run(expected.start, expected.end)) is not None]
-        if len(runs) == len(ranges):
-            return runs
-        if end > min(self.end_offset, self._log.next_file_start(first)):
-            return None
-        view, base = self._fetched_view(ranges)
-        if view is None:
-            size = sum(end - start for start, end, _ in ranges)
-            if end - first > min(2 * size, _VIEW_MAX):
-                return None
-            view, base = memoryview(self.read(first, end - first)), first
-        runs = [view[start - base : end - base] for start, end, _ in ranges]
-        return runs if all(map(_holds_records, runs, ranges)) else None
-
-    def _fetched_view(self, ranges: Sequence[ContiguousRange]) -> tuple[memoryview | None, int]:
-        """Return a view of the ranges' file and its start, if they were fetched; None if they should be read.
-
-        NotInMemory if they have to be fetched first.
+        Mapped records are not checked: this process appended them and derived the entries from them.
         """
-        first, end = ranges[0].start, ranges[-1].end
-        if self._segments is None or end - first >= _VIEW_MAX:
-            return None, 0
-        if sum(end - start for start, end, _ in ranges) <= INLINE_READ_SIZE_MAX:
+        if self.damages:
+            return None
+        starts, ends = ranges.starts, ranges.ends
+        first, end = starts[0], ends[-1]
+        view, base, limit = self._mapped_view(first)
+        is_mapped = view is not None
+        if not is_mapped:
+            log = self._log
+            if first < log.first_offset or end > min(log.end_offset, log.next_file_start(first)):
+                return None
+            view, base = self._readable_view(ranges)
+            # The file may be truncated.
+            limit = 0 if view is None else base + len(view)
+        if view is None or end > limit:
+            return None
+        if len(starts) == 1:
+            runs: list[Run] = [view[first - base : end - base]]
+        else:
+            runs = [view[start - base : end - base] for start, end in zip(starts, ends, strict=True)]
+        return runs if is_mapped or _hold_records(runs, ranges) else None
+
+    def _readable_view(self, ranges: Ranges) -> tuple[memoryview | None, int]:
+        """Return a view that includes the ranges, and its start; None if they are too far apart to be read together.
+
+        Many bytes are not copied but fetched into memory, and viewed in the mapped file: NotInMemory as in
+        `Segments.view_fetched`.
+        """
+        first, extent, size = ranges.starts[0], ranges.ends[-1] - ranges.starts[0], ranges.size
+        is_dense = extent <= min(2 * size, _VIEW_MAX)
+        is_single = len(ranges.starts) == ranges.count
+        if size > _SPAN_MAX and is_single and max(map(sub, ranges.ends, ranges.starts)) > _SPAN_MAX:
+            # The size of a large record is not believed without a look at its head.
             return None, 0
         view: memoryview | None = None
+        if self._segments is not None and size > INLINE_READ_SIZE_MAX and extent < _VIEW_MAX:
+            if is_dense:
+                view = self._segments.view_fetched(first, extent)
+            elif len(ranges.starts) <= _SPANS_MAX:
+                view = self._fetched_view(self._segments, ranges)
+        if view is not None and self._segments is not None:
+            return view, self._segments.start_of(first)
+        return (memoryview(self.read(first, extent)), first) if is_dense else (None, 0)
+
+    def _fetched_view(self, segments: Segments, ranges: Ranges) -> memoryview | None:
+        view: memoryview | None = None
         missing: list[Span] = []
-        for start, end, _ in ranges:
+        for start, end in zip(ranges.starts, ranges.ends, strict=True):
             try:
-                view = self._segments.view_fetched(start, end - start)
+                view = segments.view_fetched(start, end - start)
             except NotInMemory as error:
                 missing += error.spans
         if missing:
             raise NotInMemory(missing)
-        return view, self._segments.start_of(first)
-
-    def _checked_view(
-        self, starts: Sequence[int], sizes: Sequence[int], size: int
-    ) -> tuple[memoryview | None, int, int]:
-        """Return a view like `_mapped_view` of records that may be on disk; None if they differ from the entries."""
-        first, end = starts[0], starts[-1] + sizes[-1]
-        if max(sizes) > _SPAN_MAX or end > min(self.end_offset, self._log.next_file_start(first)):
-            return None, 0, 0
-        base, view = first, None
-        if size > INLINE_READ_SIZE_MAX and end - first < _VIEW_MAX and self._segments is not None:
-            view, base = self._segments.view_fetched(first, end - first), self._segments.start_of(first)
-        if view is None:
-            if end - first > 2 * size:
-                return None, 0, 0
-            view, base = memoryview(self.read(first, end - first)), first
-        return (view, base, end) if _are_records(view, base, starts, sizes) else (None, 0, 0)
-
-    def _gather_mapped(self, found: Gathered, locations: Sequence[tuple[int, int]]) -> int:
-        """Add records as views of mapped files, up to the first unusual or unmapped one; return how many."""
-        runs, total = found.runs, 0
-        view: memoryview | None = None
-        base = limit = run_start = run_end = count = 0
-        for start, size in locations:
-            end = start + size
-            if not base <= start < limit:
-                if view is not None and run_end > run_start:
-                    runs.append(view[run_start - base : run_end - base])
-                view, base, limit = self._mapped_view(start)
-                run_start = run_end = start
-            if view is None or end > limit or size < _HEAD_SIZE:
-                break
-            if _unpack_head(view, start - base) != (size, MAGIC_V1, start):
-                break
-            if start != run_end:
-                if run_end > run_start:
-                    runs.append(view[run_start - base : run_end - base])
-                run_start = start
-            run_end = end
-            count += 1
-            total += size
-        if view is not None and run_end > run_start:
-            runs.append(view[run_start - base : run_end - base])
-        found.starts += [start for start, _ in locations[:count]]
-        found.count += count
-        found.size += total
-        return count
+        return view
 
     def _mapped_view(self, physical_offset: int) -> tuple[memoryview | None, int, int]:
         """Return a view of the file, its start and the end of the log in it; None if it may not be in memory."""
@@ -341,6 +305,9 @@ class Records:
 
     def read(self, physical_offset: int, size: int) -> bytes:
         """Return at most `size` bytes of the log; none at an offset that is not in the log."""
+        view, base, limit = self._mapped_view(physical_offset)
+        if view is not None and physical_offset < limit:
+            return bytes(view[physical_offset - base : min(physical_offset + size, limit) - base])
         try:
             return self._log.read(physical_offset, size)
         except OSError as error:
@@ -351,36 +318,52 @@ def _unreadable(physical_offset: int, error: OSError) -> StoreError:
     return StoreError(f"the commit log could not be read at {physical_offset}: {error}")
 
 
-def _are_records(view: memoryview, base: int, starts: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Whether the view, which begins at `base`, has MAGIC_V1 records of exactly these offsets and sizes."""
+def merge_adjacent(starts: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], list[int]] | None:
+    """Return starts and ends of the ranges that hold the records; None if these are not in the log's order."""
+    ends, following = list(map(add, starts, sizes)), starts[1:]
+    has_gap = list(map(lt, ends, following))
+    if all(has_gap):
+        return list(starts), ends
+    if not all(map(le, ends, following)):
+        return None
+    return [starts[0], *compress(following, has_gap)], [*compress(ends, has_gap), ends[-1]]
+
+
+def _hold_records(runs: Sequence[Run], ranges: Ranges) -> bool:
+    """Whether the runs are exactly the expected number of MAGIC_V1 records at their declared offsets."""
+    starts, ends = ranges.starts, ranges.ends
+    if len(runs) < ranges.count:
+        return sum(map(_count_records, runs, starts)) == ranges.count
     try:
-        heads = [_unpack_head(view, start - base) for start in starts]
+        heads = [_unpack_head(run) for run in runs]
     except struct.error:
         return False
-    return heads == [(size, MAGIC_V1, start) for start, size in zip(starts, sizes, strict=True)]
+    return heads == list(zip(map(sub, ends, starts), repeat(MAGIC_V1), starts, strict=False))
 
 
-def _holds_records(run: Run, expected: ContiguousRange) -> bool:
-    """Whether the bytes of a range are exactly the expected number of MAGIC_V1 records at their declared offsets."""
-    start, end, count = expected
-    if len(run) < end - start:
-        # The file is truncated.
-        return False
-    size, rest = divmod(end - start, count)
-    if not rest and size >= _HEAD_SIZE:
+def _count_records(run: Run, start: int) -> int:
+    """Return the number of records in a run, if it holds MAGIC_V1 records at their declared offsets; else 0."""
+    if len(run) < _HEAD_SIZE:
+        return 0
+    size: int = _unpack_head(run)[0]
+    if size >= _HEAD_SIZE and not len(run) % size:
         # Records of equal size, the usual case, are compared all at once.
-        even = list(zip(repeat(size, count), repeat(MAGIC_V1, count), range(start, end, size), strict=True))
+        count = len(run) // size
+        even = list(
+            zip(repeat(size, count), repeat(MAGIC_V1, count), range(start, start + len(run), size), strict=True)
+        )
         if list(_heads_of_size(size).iter_unpack(run)) == even:
-            return True
-    at = 0
-    for _ in range(count):
+            return count
+    at = count = 0
+    while at < len(run):
         if at + _HEAD_SIZE > len(run):
-            return False
+            return 0
         size, magic, declared_offset = _unpack_head(run, at)
         if magic != MAGIC_V1 or declared_offset != start + at or size < _HEAD_SIZE:
-            return False
+            return 0
         at += size
-    return at == len(run)
+        count += 1
+    return count if at == len(run) else 0
 
 
 @functools.lru_cache(maxsize=256)

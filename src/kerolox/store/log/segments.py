@@ -4,13 +4,15 @@ import contextlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kerolox.runtime.aio_fsync import AioFsync
 from kerolox.runtime.files import Disk, File
 from kerolox.store.errors import StoreDamaged, SyncFailed
 from kerolox.store.log.fsync import OUT_OF_DESCRIPTORS, sync_directory, sync_failed, sync_file
 from kerolox.store.log.new_file import NewFile
+
+R = TypeVar("R")
 
 NAME_DIGITS = 20
 
@@ -32,6 +34,8 @@ class Span(NamedTuple):
 # Spans that a thread has read; empty bytes for views.
 Fetched = Mapping[Span, bytes]
 
+_NOTHING_FETCHED: Fetched = {}
+
 
 class NotInMemory(Exception):
     """A read on the event loop would have to wait for the disk; read `spans` in a thread first (`ColdReads`)."""
@@ -51,9 +55,8 @@ class OpenFiles:
         # Files used by threads, with the number of holders; and those of them to close on release.
         self._held: Counter[File] = Counter()
         self._closing: set[File] = set()
-        # Spans fetched for the read in progress, which must not wait for the disk; None if it may. The reader sets it
-        # around one read without awaiting in between, so it never applies to another.
-        self.fetched: Fetched | None = None
+        # Spans fetched for the call of `in_memory` in progress; None if there is none, so that reads may wait.
+        self._fetched: Fetched | None = None
 
     def __len__(self) -> int:
         return len(self._files)
@@ -67,21 +70,52 @@ class OpenFiles:
             self._files.move_to_end(path)
         return file
 
-    def read_in_memory(self, file: File, offset: int, size: int, *, is_small: bool) -> bytes:
-        """Return bytes from the page cache or from `fetched`; NotInMemory if they are in neither.
+    def in_memory(self, read: Callable[[], R], fetched: Fetched = _NOTHING_FETCHED) -> R:
+        """Return `read()`, during which no read of these files waits for the disk.
+
+        NotInMemory if one needs bytes that are neither in the page cache nor `fetched`. `read` is a plain function, so
+        the rule applies to nothing else.
+        """
+        assert self._fetched is None
+        self._fetched = fetched
+        try:
+            return read()
+        finally:
+            self._fetched = None
+
+    def waiting(self, repair: Callable[[], R]) -> R:
+        """Return `repair()`, during which reads may wait for the disk, even within `in_memory`."""
+        fetched, self._fetched = self._fetched, None
+        try:
+            return repair()
+        finally:
+            self._fetched = fetched
+
+    def has_fetched(self, span: Span) -> bool | None:
+        """Whether a span was fetched for the read in progress; None if this read may wait for the disk."""
+        return None if self._fetched is None else span in self._fetched
+
+    def read(self, path: Path, offset: int, size: int, *, is_small: bool = False) -> bytes:
+        """Return bytes of a file; NotInMemory as in `in_memory`.
 
         With `is_small` the read waits for the disk if the system cannot tell what the page cache holds.
         """
+        file = self.get(path)
+        if self._fetched is None:
+            return file.read(offset, size)
         if size <= INLINE_READ_SIZE_MAX:
             data = file.read_cached(offset, size)
             if data is not None:
                 return data
             if is_small and file.lacks_cached_reads:
                 return file.read(offset, size)
-        span = Span(file.path, offset, size)
-        if not self.fetched or span not in self.fetched:
+        span = Span(path, offset, size)
+        data = self._fetched.get(span)
+        if data is None:
+            data = _part_of(self._fetched, span)
+        if data is None:
             raise NotInMemory([span])
-        return self.fetched[span]
+        return data
 
     def _open(self, path: Path, *, create: bool) -> File:
         while True:
@@ -211,15 +245,13 @@ class Segments:
     def read(self, offset: int, size: int) -> bytes:
         """Return at most `size` bytes, none beyond the end of the file or where there is no file.
 
-        NotInMemory if `OpenFiles.fetched` is set and the bytes would have to be read from the disk.
+        NotInMemory as in `OpenFiles.in_memory`.
         """
         if size <= 0 or not self.first_offset <= offset < self.end_offset:
             return b""
         start = self.start_of(offset)
-        file, size = self._files.get(self._path(start)), min(size, self.room_after(offset))
-        if self._files.fetched is None:
-            return file.read(offset - start, size)
-        return self._files.read_in_memory(file, offset - start, size, is_small=self._is_sparse)
+        size = min(size, self.room_after(offset))
+        return self._files.read(self._path(start), offset - start, size, is_small=self._is_sparse)
 
     def read_into(self, offset: int, target: memoryview) -> memoryview:
         """Read into `target` and return the filled part of it; may wait for the disk."""
@@ -240,15 +272,16 @@ class Segments:
         return self._last_view
 
     def view_fetched(self, offset: int, size: int) -> memoryview | None:
-        """Return a view of the file that holds `offset` if these bytes of it are in `OpenFiles.fetched`.
+        """Return a view of the file that holds `offset` if these bytes of it were fetched for the read in progress.
 
-        NotInMemory if they are not; None if the read may wait for the disk.
+        NotInMemory if they were not; None if the read may wait for the disk.
         """
-        fetched, start = self._files.fetched, self.start_of(offset)
-        if fetched is None:
-            return None
+        start = self.start_of(offset)
         span = Span(self._path(start), offset - start, size, is_view=True)
-        if span not in fetched:
+        is_fetched = self._files.has_fetched(span)
+        if is_fetched is None:
+            return None
+        if not is_fetched:
             raise NotInMemory([span])
         return self.view(offset)
 
@@ -428,6 +461,15 @@ class Segments:
         self._files.forget(path)
         self._disk.remove(path)
         self._disk.sync(self.directory)
+
+
+def _part_of(fetched: Fetched, wanted: Span) -> bytes | None:
+    """Return the bytes of a span that is part of a fetched one: a repeated read may need less than before."""
+    for span, data in fetched.items():
+        at = wanted.offset - span.offset
+        if span.path == wanted.path and 0 <= at <= span.size - wanted.size and not span.is_view:
+            return data[at : at + wanted.size]
+    return None
 
 
 def _is_segment_name(name: str) -> bool:

@@ -1,71 +1,90 @@
-"""Finds the ranges of the log that hold the records of many queue entries, without a look at each entry."""
+"""Finds the ranges of the log that hold the records of queue entries; adjacent records without a look at each entry."""
 
 import functools
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
-from kerolox.store.log.records import ContiguousRange
-from kerolox.store.queue.consume_queue import ENTRY, ENTRY_SIZE
+from kerolox.store.log.records import Ranges, merge_adjacent
+from kerolox.store.queue.consume_queue import ENTRY_SIZE
 
-# Entries unpacked with one call.
+# Entries unpacked with one call; consumers ask for no more by default.
 _BLOCK_ENTRIES: Final = 64
 _BLOCK_SIZE: Final = _BLOCK_ENTRIES * ENTRY_SIZE
-# Give up if there are more than _RANGES_MIN ranges and they have on average less than this many bytes of entries.
-_RANGE_ENTRIES_SIZE_MIN: Final = 32 * ENTRY_SIZE
-_RANGES_MIN: Final = 4
-# Adjacent records: start of the first, start of the last, total size, count.
-_Piece = tuple[int, int, int, int]
 
 
-def contiguous_ranges(data: bytes, bytes_max: int) -> tuple[list[ContiguousRange], int] | None:
-    """Return the ranges that hold the records of entries, `bytes_max` in total, and the start of the last record.
+def contiguous_ranges(data: bytes, bytes_max: int) -> Ranges:
+    """Return the ranges that hold the records of entries, `bytes_max` in total.
 
-    The result ends before the first entry that is a filler or not in log order. None if too few records are adjacent.
+    They end before the first entry that is a filler or not in log order.
     """
-    found: list[ContiguousRange] = []
-    start = end = count = last = 0
-    room = bytes_max
+    starts: list[int] = []
+    ends: list[int] = []
+    count = size = 0
+    last = -1
     for at in range(0, len(data), _BLOCK_SIZE):
-        for first, following, size, number in _pieces(data[at : at + _BLOCK_SIZE], room):
-            if not 0 < size <= room or first < end:
-                return _with(found, start, end, count), last
-            if first != end:
-                found = _with(found, start, end, count)
-                if len(found) > _RANGES_MIN + at // _RANGE_ENTRIES_SIZE_MIN:
-                    return None
-                start, count = first, 0
-            end = first + size
-            last = following
-            count += number
-            room -= size
-    return _with(found, start, end, count), last
+        block = data[at : at + _BLOCK_SIZE]
+        entries = len(block) // ENTRY_SIZE
+        if entries > 1:
+            # Usually the records are adjacent, and then only the sizes of the entries in between matter.
+            fields = _sizes(entries).unpack(block)
+            first, final = fields[0], fields[-2]
+            end, block_size = final + fields[-1], sum(fields) - first - final
+            if end - first == block_size and 0 < block_size <= bytes_max - size:
+                if not ends or first > ends[-1]:
+                    starts.append(first)
+                    ends.append(end)
+                elif first == ends[-1]:
+                    ends[-1] = end
+                else:
+                    break
+                count += entries
+                size += block_size
+                last = final
+                continue
+        fields = _columns(entries).unpack(block)
+        offsets, sizes = fields[::2], fields[1::2]
+        previous_end, room = ends[-1] if ends else 0, bytes_max - size
+        fitting = entries
+        if sum(sizes) > room or offsets[0] < previous_end or (merged := merge_adjacent(offsets, sizes)) is None:
+            fitting = _fitting(offsets, sizes, previous_end, room)
+            offsets, sizes = offsets[:fitting], sizes[:fitting]
+            merged = merge_adjacent(offsets, sizes) if fitting else None
+            if merged is None:
+                break
+        if previous_end == merged[0][0] and ends:
+            ends.pop()
+            del merged[0][0]
+        starts += merged[0]
+        ends += merged[1]
+        count += fitting
+        size += sum(sizes)
+        last = offsets[-1]
+        if fitting < entries:
+            break
+    return Ranges(starts, ends, count, size, last)
 
 
-def _with(found: list[ContiguousRange], start: int, end: int, count: int) -> list[ContiguousRange]:
-    if count:
-        found.append(ContiguousRange(start, end, count))
-    return found
-
-
-def _pieces(block: bytes, room: int) -> Iterable[_Piece]:
-    """Return one piece for all entries if their records are adjacent and fit into `room`; otherwise one for each."""
-    count = len(block) // ENTRY_SIZE
-    if count > 1:
-        # Only the sizes of the entries in between matter.
-        fields = ends_and_sizes(count).unpack(block)
-        first, last = fields[0], fields[-2]
-        size = sum(fields) - first - last
-        if last + fields[-1] - first == size <= room:
-            return ((first, last, size, count),)
-    return [(start, start, size, 1) for start, size, _ in ENTRY.iter_unpack(block)]
+def _fitting(starts: Sequence[int], sizes: Sequence[int], end: int, room: int) -> int:
+    """Return how many records are in log order after `end` and fit into `room`."""
+    for count, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        if start < end or not 0 < size <= room:
+            return count
+        end = start + size
+        room -= size
+    return len(starts)
 
 
 @functools.cache
-def ends_and_sizes(count: int) -> struct.Struct:
+def _sizes(count: int) -> struct.Struct:
     """Return a Struct for `count` entries, at least two: all sizes, and the offsets of the first and the last.
 
     If the records are adjacent, the sizes add up to the distance from the first offset to the end of the last record.
     """
-    assert 2 <= count <= _BLOCK_ENTRIES
     return struct.Struct(">qi8x" + "8xi8x" * (count - 2) + "qi8x")
+
+
+@functools.cache
+def _columns(count: int) -> struct.Struct:
+    """Return a Struct for the offsets and sizes of `count` entries."""
+    return struct.Struct(">" + "qi8x" * count)

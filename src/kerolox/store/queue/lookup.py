@@ -1,11 +1,9 @@
 """Reads messages of a queue from an offset on, within limits (DefaultMessageStore.getMessage)."""
 
-import functools
 import os
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from itertools import accumulate, chain, takewhile
+from itertools import chain
 from time import perf_counter
 from typing import NamedTuple
 
@@ -13,9 +11,9 @@ import msgspec
 
 from kerolox.store.config import StoreConfig
 from kerolox.store.errors import StoreError
-from kerolox.store.log.records import ContiguousRange, Gathered, Records, Run, split_records
+from kerolox.store.log.records import Gathered, Records, Run, split_records
 from kerolox.store.queue.consume_queue import ENTRY, ENTRY_SIZE, FILLER_SIZE, ConsumeQueue
-from kerolox.store.queue.contiguous import contiguous_ranges, ends_and_sizes
+from kerolox.store.queue.contiguous import contiguous_ranges
 from kerolox.store.queue.entry_check import are_of_queue
 from kerolox.store.queue.queue_ext import ADDRESS_MAX, ExtUnit, valid_tags_code
 
@@ -24,8 +22,6 @@ PULL_SIZE_MAX = 128 * 1024 * 1024
 _PULL_SIZE_MIN = 100
 # At most this many entries are examined per pull, however many messages it asks for, because the event loop waits.
 _EXAMINED_MAX = 4096
-# Entries unpacked with one Struct; consumers ask for no more by default.
-_FEW = 64
 # Bytes of records filtered between two looks at the clock. Filtering time depends on the properties, and a record with
 # many properties is large.
 _FILTERED_AT_ONCE = 64 * 1024
@@ -148,22 +144,50 @@ def pull(
     The first record found is returned even if it exceeds the limits. With a `name` the entries are not trusted:
     MisplacedEntries if they point to anything but messages of this queue with the right queue offsets.
     """
-    bounds, matches, wants = query.bounds, query.matches, query.wants
-    count_max, bytes_max = query.count_max, query.bytes_max
+    bounds, bytes_max = query.bounds, query.bytes_max
     if not _PULL_SIZE_MIN <= bytes_max <= PULL_SIZE_MAX:
         bytes_max = max(_PULL_SIZE_MIN, min(bytes_max, PULL_SIZE_MAX))
-    most, most_bytes = bounds.in_memory
-    in_memory = min(count_max, most), min(bytes_max, most_bytes)
     on_disk_before = records.end_offset - bounds.memory_size
-    if matches is None and wants is None:
-        got = _pull_plain(records, queue, queue_offset, low, high, in_memory, on_disk_before)
-        if got is not None:
+    if query.matches is None and query.wants is None:
+        # Usually all records exist, are recent enough and in one file.
+        most, most_bytes = bounds.in_memory
+        count = high - queue_offset
+        if count > most:
+            count = most
+        if count > query.count_max:
+            count = query.count_max
+        data = _read(queue, queue_offset, count)
+        if 0 < len(data) < count * ENTRY_SIZE:
+            # The rest of the entries is in the next file, or in memory.
+            data = b"".join(_blocks(queue, queue_offset, count, count))
+        if most_bytes > bytes_max:
+            most_bytes = bytes_max
+        ranges = contiguous_ranges(data, most_bytes)
+        count = ranges.count
+        if count and ranges.starts[0] >= on_disk_before and (runs := records.runs(ranges)) is not None:
+            end = queue_offset + count
             if name is not None:
-                _check(got.runs, name, range(queue_offset, got.next_offset), queue_offset, got.next_offset)
-                queue.note_checked(queue_offset, got.next_offset)
-            return got
+                _check(runs, name, range(queue_offset, end), queue_offset, end)
+                queue.note_checked(queue_offset, end)
+            return GetResult(GetStatus.FOUND, end, low, high, runs, count, ranges.size, False, ranges.last)
+    return _pull_each(records, queue, queue_offset, (low, high), query, name, bytes_max)
 
+
+def _pull_each(
+    records: Records,
+    queue: ConsumeQueue,
+    queue_offset: int,
+    offsets: tuple[int, int],
+    query: PullQuery,
+    name: QueueName | None,
+    bytes_max: int,
+) -> GetResult:
+    """Return the result of `pull`, with a look at each entry."""
+    bounds, matches, wants = query.bounds, query.matches, query.wants
+    low, high = offsets
     first, end, size_max = records.first_offset, records.end_offset, records.size_max
+    count_max, on_disk_before = query.count_max, end - bounds.memory_size
+    in_memory = min(count_max, bounds.in_memory[0]), min(bytes_max, bounds.in_memory[1])
     on_disk = min(count_max, bounds.on_disk[0]), min(bytes_max, bounds.on_disk[1])
     entries_max = min(high - queue_offset, max(bounds.entries_max, min(count_max, _EXAMINED_MAX)))
     step = entries_max if matches or wants else max(in_memory[0] + 1, 1)
@@ -238,84 +262,6 @@ def pull(
 def _check(runs: Sequence[Run], name: QueueName, queue_offsets: Sequence[int], start: int, end: int) -> None:
     if not are_of_queue(runs, *name, queue_offsets):
         raise MisplacedEntries(start, end)
-
-
-def _pull_plain(
-    records: Records,
-    queue: ConsumeQueue,
-    queue_offset: int,
-    low: int,
-    high: int,
-    bounds: tuple[int, int],
-    on_disk_before: int,
-) -> GetResult | None:
-    """Handle the usual pull without filters: all records exist, in memory and in one file; otherwise None."""
-    count, bytes_max = bounds
-    if count > high - queue_offset:
-        count = high - queue_offset
-    data = _read(queue, queue_offset, count)
-    if 0 < len(data) < count * ENTRY_SIZE:
-        # The rest of the entries is in the next file, or in memory.
-        data = b"".join(_blocks(queue, queue_offset, count, count))
-    if 1 < count <= _FEW and len(data) == count * ENTRY_SIZE:
-        # Usually the records are adjacent, and then only the sizes of the entries in between matter.
-        fields = ends_and_sizes(count).unpack(data)
-        first, last = fields[0], fields[-2]
-        end, size = last + fields[-1], sum(fields) - first - last
-        if end - first == size and 0 < size <= bytes_max and first >= on_disk_before:
-            run = records.run(first, end)
-            if run is not None:
-                return GetResult(GetStatus.FOUND, queue_offset + count, low, high, [run], count, size, False, last)
-    if len(data) > _FEW * ENTRY_SIZE and (found := contiguous_ranges(data, bytes_max)) is not None:
-        return _pull_ranges(records, queue_offset, low, high, *found, on_disk_before)
-    starts, sizes = _columns(data)
-    size = sum(sizes)
-    if size > bytes_max:
-        count = sum(1 for _ in takewhile(bytes_max.__ge__, accumulate(sizes))) or 1
-        starts, sizes = starts[:count], sizes[:count]
-        size = sum(sizes)
-    if not starts or starts[0] < on_disk_before:
-        return None
-    runs = records.gather_entries(starts, sizes)
-    if runs is None:
-        return None
-    count = len(starts)
-    return GetResult(GetStatus.FOUND, queue_offset + count, low, high, runs, count, size, False, starts[-1])
-
-
-def _pull_ranges(
-    records: Records,
-    queue_offset: int,
-    low: int,
-    high: int,
-    ranges: list[ContiguousRange],
-    last: int,
-    on_disk_before: int,
-) -> GetResult | None:
-    """Handle a bulk pull of thousands of mostly adjacent records; None if a range does not hold what it should."""
-    if not ranges or ranges[0].start < on_disk_before:
-        return None
-    runs = records.gather_ranges(ranges)
-    if runs is None:
-        return None
-    count, size = sum(found.records for found in ranges), sum(map(len, runs))
-    return GetResult(GetStatus.FOUND, queue_offset + count, low, high, runs, count, size, False, last)
-
-
-def _columns(data: bytes) -> tuple[Sequence[int], Sequence[int]]:
-    """Return physical offsets and sizes of entries."""
-    count = len(data) // ENTRY_SIZE
-    if count > _FEW:
-        entries = list(ENTRY.iter_unpack(data))
-        return [entry[0] for entry in entries], [entry[1] for entry in entries]
-    fields = _few(count).unpack(data)
-    return fields[::2], fields[1::2]
-
-
-@functools.cache
-def _few(count: int) -> struct.Struct:
-    """Return a Struct for `count` entries without their tags codes."""
-    return struct.Struct(">" + "qi8x" * count)
 
 
 def _entries(queue: ConsumeQueue, queue_offset: int, count: int, step: int) -> Iterator[tuple[int, int, int]]:

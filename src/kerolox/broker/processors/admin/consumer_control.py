@@ -189,7 +189,7 @@ class ConsumerControlProcessor:
     async def consume_directly(self, request: Incoming[h.ConsumeMessageDirectly]) -> Reply[Empty]:
         header = request.header
         try:
-            record = self._store.reader.record_of_id(header.msg_id or "")
+            record = await self._store.lookup.record_of_id(header.msg_id or "")
         except IdError as error:
             raise InvalidParameter(str(error)) from error
         if record is None:
