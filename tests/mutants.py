@@ -77,25 +77,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("remoting/router.py", "if _BEGINNING_SIZE < len(beginning) <= _BEGINNING_SIZE + 1:"): _FASTER_ONLY,
     ("remoting/router.py", "if _BEGINNING_SIZE <= len(beginning) < _BEGINNING_SIZE + 1:"): _FASTER_ONLY,
     ("remoting/router.py", "if route is not None and header.startswith(_CODE_FIRST):"): _FASTER_ONLY,
-    (_BLOCKS, "self._collector.is_busy = count > FEW"): _THRESHOLD,
-    (_BLOCKS, "if count <= FEW and not self._collector.is_busy:"): _THRESHOLD,
-    (_BLOCKS, "if len(gathered.headers) > FEW:"): _THRESHOLD,
     (_BLOCKS, "if known is None:"): _CACHE,
     (_BLOCKS, "if learnt is not None and len(learnt.beginning) > _KEY_SIZE_MIN:"): _CACHE,
     (_BLOCKS, "is_new_size = len(key) in self._key_sizes"): _CACHE,
     (_BLOCKS, "self._known = {key: value for key, value in self._known.items() if value is known}"): _CACHE,
-    (
-        _BLOCKS,
-        "if self._wait_count < 0 and size <= HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:",
-    ): _LEARNING,
-    (
-        _BLOCKS,
-        "if self._wait_count <= 0 and size < HEADER_SIZE_MAX and len(bodies[0]) <= _BODY_SIZE_MAX:",
-    ): _LEARNING,
-    (
-        _BLOCKS,
-        "if self._wait_count <= 0 and size <= HEADER_SIZE_MAX and len(bodies[0]) < _BODY_SIZE_MAX:",
-    ): _LEARNING,
     (
         _BLOCKS,
         "if len(self._known) > _KNOWN_MAX or (is_new_size and len(self._key_sizes) >= _KEY_SIZES_MAX):",
@@ -104,14 +89,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         _BLOCKS,
         "if len(self._known) >= _KNOWN_MAX or (is_new_size and len(self._key_sizes) > _KEY_SIZES_MAX):",
     ): _CACHE,
-    (_BLOCKS, "if len(set(map(len, bodies))) >= 1:"): "rows encode to the same records as columns of equal size",
-    (_BLOCKS, "if not is_durable or len(appended) <= len(self._drafts):"): "the same responses, from request objects",
-    (
-        _BLOCKS,
-        "if not is_alike or (count >= 1 and list(map(len, headers)).count(size) < count):",
-    ): "a single header has its own size",
-    (_COLLECTOR, "self.is_busy = len(self._run.requests) > FEW"): _THRESHOLD,
-    (_COLLECTOR, "if len(appended) <= len(drafts):"): "if all drafts are appended, the slices are the whole lists",
     (
         "message/records/record.py",
         "if properties_size >= PROPERTIES_SIZE_MAX:",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.mutants import SOURCE, TARGETS, mutants
+from tests.mutants import EQUIVALENT, SOURCE, TARGETS, mutants
 
 TEXT = """def check(a, b, c):
     assert a < b
@@ -37,3 +37,13 @@ def test_only_one_line_of_a_mutant_differs() -> None:
 def test_targets_and_their_tests_exist(module: str) -> None:
     assert (SOURCE / module).exists()
     assert [path for path in TARGETS[module] if not (SOURCE.parents[1] / path).exists()] == []
+
+
+def test_every_explanation_is_about_an_existing_mutant() -> None:
+    found = {
+        (mutant.module, mutant.after.strip())
+        for module in TARGETS
+        for mutant in mutants(module, (SOURCE / module).read_text())
+    }
+
+    assert EQUIVALENT.keys() - found == set()

@@ -13,7 +13,7 @@ def test_the_page_names_exactly_the_admin_methods() -> None:
     subjects = {
         name: subject for name, subject in vars(admin).items() if not name.startswith("_") and name != "options"
     }
-    # What goes to a broker whose address is known is for the other subjects.
+    # Requests to a broker whose address is known belong to the other subjects.
     offered = {
         f"admin.{name}.{method}"
         for name, subject in subjects.items()

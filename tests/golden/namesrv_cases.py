@@ -1,4 +1,4 @@
-"""What is asked of Java's NameServer, in order: each case meets the state its predecessors left."""
+"""Requests to Java's NameServer, in order: each case meets the state that its predecessors left."""
 
 from __future__ import annotations
 

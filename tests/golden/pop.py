@@ -1,4 +1,4 @@
-"""What Java 5.5.0 keeps and sends of popping as JSON, by name."""
+"""JSON that Java 5.5.0 stores and sends for POP, by name."""
 
 from pathlib import Path
 

@@ -229,7 +229,7 @@ class BrokerConfig(Properties):
     server_load_balancer_enable: bool = changeable(True)
     # Whether a NOTIFICATION request with an expression waits for messages that match it.
     use_message_filter_for_notification: bool = changeable(True)
-    # Such a request is answered without checking the messages of a queue if the queue has at least this many.
+    # If a queue has at least this many messages, such a request is answered without checking them.
     max_message_filter_num_for_notification: int = changeable(64, 0, 4096)
 
     # Keys that updateBrokerConfig must not change.

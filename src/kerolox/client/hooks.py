@@ -35,7 +35,7 @@ class Sending(msgspec.Struct, eq=False):
     broker_name: str
     broker_address: str
     message_type: MessageType
-    # Of all bodies, before compression.
+    # Total size of the bodies before compression.
     body_size: int
     started_millis: int
     result: SendResult | None = None

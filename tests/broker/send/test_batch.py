@@ -148,7 +148,7 @@ async def test_long_batches_are_stored_one_after_the_other_and_what_waits_has_a_
         refused, _ = await asyncio.wait(sends, return_when=asyncio.FIRST_COMPLETED)
         while len(refused) < 2:
             refused, _ = await asyncio.wait(sends, timeout=0)
-        # Who sends single messages does not wait for them.
+        # Single messages do not wait for long batches.
         await broker.send("orders", b"meanwhile")
 
         assert len(refused) == 2

@@ -1,4 +1,4 @@
-"""What senders of batches are answered is what the header would make."""
+"""Responses to batches equal those that the header type encodes."""
 
 from __future__ import annotations
 

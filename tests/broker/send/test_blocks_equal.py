@@ -28,7 +28,7 @@ PROXY = b"PROXY TCP4 203.0.113.9 127.0.0.1 5555 9876\r\n"
 
 
 class Kind(NamedTuple):
-    """What the messages of one producer have in common."""
+    """The fields that all messages of one producer share."""
 
     header: type[SendMessage] | type[SendMessageV2]
     serialization: int
@@ -42,7 +42,7 @@ class Kind(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What leaves in one write. The odd one among them, if there is one, is of another queue, time, key or body."""
+    """Frames that leave in one write. At most one of them differs in queue, time, key or body."""
 
     kind: Kind
     opaque: int

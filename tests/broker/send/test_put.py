@@ -1,4 +1,4 @@
-"""What senders are told when the store cannot keep up, over a real socket and a disk that stalls."""
+"""Responses to sends when the store cannot keep up, over a real socket and a disk that stalls."""
 
 import asyncio
 from pathlib import Path

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 # Topic, group, queue.
 Key = tuple[str, str, int]
-# What requests that scan the same queues have in common: topic, group, queue, and whether they pop in order.
+# Identifies requests that scan the same queues: topic, group, queue, and whether they pop in order.
 ScanKey = tuple[str, str, int, bool]
 
 # `initMode` of a request: a new group starts at the first message of a queue, not at the last.

@@ -56,7 +56,7 @@ class SendCollector:
         # A message that fits into no file of the log would have all others of its append refused.
         self._size_max = message_put.store.log.append_size_max - _REST_SIZE_MAX
         self._loop: asyncio.AbstractEventLoop | None = None
-        # What arrived in this loop iteration, in order, and when the first of it did.
+        # Sends of this loop iteration in the order of arrival, and when the first one arrived.
         self._arrived: list[Group] = []
         # The requests that were taken since the last block.
         self._taken: list[Incoming[Any]] | None = None

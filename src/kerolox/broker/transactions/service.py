@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 # Transactions remembered that were resolved while their producer was being asked.
 _RESOLVED_LATE_MAX = 10_000
 
-# The same in all records of one transaction: unique key, born timestamp, born host.
+# Fields that all records of one transaction share: unique key, born timestamp, born host.
 Identity = tuple[bytes, int, bytes]
 
 

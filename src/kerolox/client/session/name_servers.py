@@ -54,7 +54,7 @@ class NameServers:
             except RemotingError as error:
                 log.warning("NameServer %s did not respond: %s", address, error)
                 failure = error
-                # Of several concurrent requests that fail, only the first advances to the next NameServer.
+                # If several concurrent requests fail, only the first advances to the next NameServer.
                 if address == self.current:
                     self._chosen = (self._chosen + 1) % len(self._addresses)
         if refusal is not None:

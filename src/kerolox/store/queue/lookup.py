@@ -101,7 +101,7 @@ class PullBounds(msgspec.Struct, frozen=True):
 
 
 class PullQuery(msgspec.Struct, frozen=True, gc=False):
-    """What one pull asks for: limits and filters."""
+    """The limits and filters of one pull."""
 
     bounds: PullBounds
     count_max: int
