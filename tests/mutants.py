@@ -89,6 +89,16 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         _BLOCKS,
         "if len(self._known) >= _KNOWN_MAX or (is_new_size and len(self._key_sizes) > _KEY_SIZES_MAX):",
     ): _CACHE,
+    (_COLLECTOR, "self._is_busy = sum(map(len, arrived)) > FEW"): _THRESHOLD,
+    (_COLLECTOR, "if len(frames) <= FEW and not self._is_busy:"): _THRESHOLD,
+    (
+        _COLLECTOR,
+        "elif len(group.owners) > 1 and max(count for _, count in group.owners) > FEW:",
+    ): _THRESHOLD,
+    (
+        _COLLECTOR,
+        "elif len(group.owners) >= 1 and max(count for _, count in group.owners) >= FEW:",
+    ): "the block of a single connection is split into itself",
     (
         "message/records/record.py",
         "if properties_size >= PROPERTIES_SIZE_MAX:",

@@ -369,6 +369,18 @@ async def test_other_requests_between_collected_sends_are_answered(broker: Broke
     assert bodies.index(b"body100027") < bodies.index(b"other") < bodies.index(b"body100033")
 
 
+async def test_a_single_send_before_a_block_is_stored_with_it(broker: BrokerFixture, connect: Any) -> None:
+    await broker.send("orders", b"first", 3)
+    alone, producer = await connect(), await connect()
+
+    # Both write before the broker reads, so that one loop iteration brings a decoded request and a block.
+    single, many = await asyncio.gather(alone.exchange(frames_of(1, 1)), producer.exchange(frames_of(100_000)))
+
+    assert {answer.code for answer in [*single.values(), *many.values()]} == {ResponseCode.SUCCESS}
+    stored = [len(await broker.messages("orders", queue_id)) for queue_id in range(3)]
+    assert sum(stored) == COUNT + 1
+
+
 async def test_sends_with_different_headers_are_decoded_together(
     broker: BrokerFixture, connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
