@@ -79,6 +79,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("remoting/router.py", "if route is not None and header.startswith(_CODE_FIRST):"): _FASTER_ONLY,
     (_BLOCKS, "if known is None:"): _CACHE,
     (_BLOCKS, "if learnt is not None and len(learnt.beginning) > _KEY_SIZE_MIN:"): _CACHE,
+    (_BLOCKS, "if self._wait_count >= 0 or len(block.headers[0]) > HEADER_SIZE_MAX:"): _LEARNING,
+    (_BLOCKS, "if self._wait_count > 0 or len(block.headers[0]) >= HEADER_SIZE_MAX:"): _LEARNING,
     (_BLOCKS, "is_new_size = len(key) in self._key_sizes"): _CACHE,
     (_BLOCKS, "self._known = {key: value for key, value in self._known.items() if value is known}"): _CACHE,
     (
