@@ -152,12 +152,13 @@ class Router:
         self._templates = HeaderTemplates()
         # Created with the first response that may be repeated (`Reply.again`).
         self.response_cache: ResponseCache | None = None
-        # Gets the frames of a read before they are decoded, if the first is a request that it takes. It may keep them,
-        # to decode them later with others.
+        # Gets the frames of a read before they are decoded, if all are requests that it takes. It may keep them, to
+        # decode them later with others.
         self.collect: Callable[[Sequence[Frame], Connection], bool] | None = None
-        # The decoders of requests that are taken, by the beginning of a JSON header, and their codes in binary.
+        # The decoders of requests that are taken, by the beginning of a JSON header. The kinds also have their codes in
+        # binary headers, each with its serialization.
         self._taken_decoders: dict[bytes, Callable[[bytes], Incoming[Any]]] = {}
-        self._taken_codes: set[bytes] = set()
+        self._taken_kinds: set[bytes | tuple[int, bytes]] = set()
         for processor in processors:
             self.include(processor)
 
@@ -197,8 +198,7 @@ class Router:
             self._by_beginning[beginning[:_BEGINNING_SIZE]] = route
             if take is not None:
                 self._taken_decoders[beginning[:_BEGINNING_SIZE]] = route.decode
-        if take is not None:
-            self._taken_codes.add(request.code.to_bytes(2))
+                self._taken_kinds |= {beginning[:_BEGINNING_SIZE], (BINARY, request.code.to_bytes(2))}
 
     @property
     def requests(self) -> dict[int, type[Request[Any]]]:
@@ -237,15 +237,18 @@ class Router:
         return self._answer_command(command, connection)
 
     def collects(self, frames: Sequence[Frame], connection: "Connection") -> bool:
-        """Whether the frames of a read are kept, to be decoded together with others (`decode_taken`)."""
+        """Whether the frames of a read are kept, to be decoded together with others (`decode_taken`).
+
+        All of them must be requests that are taken. Other requests may have large responses, which must not pile up if
+        the peer does not read them; only the connection can hold the rest of a read back.
+        """
         if self.collect is None:
             return False
-        serialization, header, _ = frames[0]
-        if serialization == JSON:
-            is_taken = header[:_BEGINNING_SIZE] in self._taken_decoders
-        else:
-            is_taken = serialization == BINARY and header[:2] in self._taken_codes
-        return is_taken and self.collect(frames, connection)
+        kinds = {
+            header[:_BEGINNING_SIZE] if serialization == JSON else (serialization, header[:2])
+            for serialization, header, _ in frames
+        }
+        return kinds <= self._taken_kinds and self.collect(frames, connection)
 
     def decode_taken(
         self, frames: Sequence[Frame], origins: "Sequence[Connection]"

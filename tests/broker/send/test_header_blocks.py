@@ -369,6 +369,49 @@ async def test_other_requests_between_collected_sends_are_answered(broker: Broke
     assert bodies.index(b"body100027") < bodies.index(b"other") < bodies.index(b"body100033")
 
 
+async def test_a_malformed_send_among_collected_ones_is_refused_alone(broker: BrokerFixture, connect: Any) -> None:
+    await broker.send("orders", b"first", 3)
+    sender = await connect()
+    frames = frames_of(100_000)
+    data = frames[7].replace(b'"e":"', b'"e":"x')[8:]
+    header_size = int.from_bytes(frames[7][4:8]) + 1
+    frames[7] = (len(data) + 4).to_bytes(4) + header_size.to_bytes(4) + data
+
+    answers = await sender.exchange(frames)
+
+    codes = {number: answer.code for number, answer in answers.items()}
+    assert codes.pop(100_007) == ResponseCode.SYSTEM_ERROR
+    assert set(codes.values()) == {ResponseCode.SUCCESS}
+    stored = [len(await broker.messages("orders", queue_id)) for queue_id in range(3)]
+    assert sum(stored) == COUNT - 1
+
+
+@pytest.mark.parametrize("odd", ["other request", "unknown serialization"])
+async def test_only_reads_that_consist_of_sends_are_collected(
+    broker: BrokerFixture, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    router, collected = broker.broker.router, list[int]()
+
+    def collect(frames: Sequence[Frame], connection: Connection) -> bool:
+        collected.append(len(frames))
+        return True
+
+    monkeypatch.setattr(router, "collect", collect)
+    frames = FrameReader().feed(b"".join([*frames_of(1), *frames_of(1000, serialization=BINARY)]))
+    connection: Any = None
+    assert router.collects(frames, connection)
+
+    if odd == "other request":
+        data = encode(JSON, code=RequestCode.GET_ALL_TOPIC_CONFIG, opaque=1)
+        frames[5] = FrameReader().feed(data)[0]
+    else:
+        _, header, body = frames[-1]
+        frames[-1] = 7, header, body
+
+    assert not router.collects(frames, connection)
+    assert collected == [2 * COUNT]
+
+
 async def test_a_single_send_before_a_block_is_stored_with_it(broker: BrokerFixture, connect: Any) -> None:
     await broker.send("orders", b"first", 3)
     alone, producer = await connect(), await connect()

@@ -77,7 +77,7 @@ class SendCollector:
     def collect(self, frames: Sequence[Frame], connection: Connection) -> bool:
         """Collect the frames of one read, to decode them with others at the end of this loop iteration; False if few.
 
-        The caller has found that the first frame is a send. If others are not, they are handled there, too.
+        The caller has found that all of them are sends.
         """
         if len(frames) < FEW and not self._is_busy:
             return False
