@@ -82,6 +82,14 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     (_READER, "if len(self) > self._max:"): _CACHE,
     (_READER, "if learnt is not None and len(learnt[0]) < _SIZE_MAX:"): _CACHE,
     (_READER, "if len(header) >= _SIZE_MAX or not self._columns_pace.is_due(count):"): _CACHE,
+    (
+        _READER,
+        "if template is not variants[0] and variants.index(template) > _VARIANTS_MAX // 2:",
+    ): "how soon a template in use moves to the front: one that is used still moves before it is dropped",
+    (
+        _READER,
+        "key_size = 0 if template is None else next((n for n in _KEY_SIZES if n < len(template.beginning)), 0)",
+    ): _CACHE,
     (_COLLECTOR, "self._is_busy = sum(map(len, arrived)) > FEW"): _THRESHOLD,
     (_COLLECTOR, "if len(frames) <= FEW and not self._is_busy:"): _THRESHOLD,
     (
