@@ -13,7 +13,7 @@ from kerolox.store.config import FlushDiskType
 
 _PLAIN_WRITE, _PLAIN_READ, _PLAIN_SCAN = "plain write", "plain read", "plain read and CRC"
 _CLEAN = Goal(2.0, shown=lambda value: f"{value:g} s/GiB")
-_CRASHED = Goal(8.0, shown=lambda value: f"{value:g} s/GiB")
+_CRASHED = Goal(6.0, shown=lambda value: f"{value:g} s/GiB")
 _RESIDENT = Goal(300 * MIB, shown=mebibytes)
 _FILES = Goal(4_000, shown=lambda value: f"{value:,.0f}")
 

@@ -191,6 +191,7 @@ _OTHER_VALUES = {
         "storePathCommitLog": "only storePathRootDir is set for ours",
         "bitMapLengthConsumeQueueExt": "Java sets it even if filtering by bit map is off",
         "flushCommitLogLeastPages": "the default of ours is 0: it does not wait for pages",
+        "appendTopicForTimerDeleteKey": "a handle of one topic must not recall a message of another",
     },
     V4: {},
 }

@@ -14,6 +14,7 @@ from kerolox.admin.statistics import TOPIC_PUT_NUMS
 from kerolox.client import Message, Producer, SendResult
 from kerolox.client.tracing.trace_format import Pub, SubAfter, SubBefore
 from kerolox.errors import AnswerError, ConsumerNotOnline, GroupNotFound, RequestCodeNotSupported, TopicNotFound
+from kerolox.remoting.client import Client
 from kerolox.wire.bodies.auth import PolicyEntry
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig
 from kerolox.wire.bodies.queues import MessageQueue
@@ -21,6 +22,7 @@ from kerolox.wire.bodies.topics import Perm
 from tests.apache import VERSIONS, servers
 from tests.apache.processes import Process, java_command, run_java, running, temporary_home
 from tests.apache.requirements import require_java
+from tests.compat.java_store import until_registered
 from tests.compat.table import Part, Table
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -47,7 +49,14 @@ def apache(request: pytest.FixtureRequest) -> Iterator[tuple[str, Process]]:
     with ExitStack() as stack:
         name_server = stack.enter_context(servers.name_server(version, {"orderMessageEnable": "true"}))
         stack.enter_context(servers.broker(version, name_server.address, properties=SETTINGS))
+        asyncio.run(_wait_for_broker(name_server.address))
         yield version, name_server
+
+
+async def _wait_for_broker(namesrv: str) -> None:
+    """A broker that answers requests may not be registered with its NameServer yet."""
+    async with Client() as client:
+        await until_registered(client, namesrv)
 
 
 @asynccontextmanager

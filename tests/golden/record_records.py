@@ -96,7 +96,7 @@ def java(version: str, source: str, *arguments: str) -> str:
 
 
 def made(stage: str, printed: str) -> list[GoldenRecord]:
-    """What Java's own encoders made without a broker."""
+    """Records that Java's encoders write without a broker."""
     found = re.findall(r"^record (\S+) (\S+)$", printed, re.MULTILINE)
     return [GoldenRecord(f"{stage}/{case}", bytes.fromhex(digits)) for case, digits in found]
 

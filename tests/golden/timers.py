@@ -1,4 +1,4 @@
-"""What Java's timer store wrote, and what was entered into it."""
+"""Files of Java's timer store, and the timer messages that were put into it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from kerolox.runtime.service import Service
 
 @dataclass
 class DashboardOptions:
-    """The same fields as the real class."""
+    """A fake with the fields of the real class."""
 
     namesrv_addr: str
     host: str
@@ -28,7 +28,7 @@ class DashboardOptions:
 
 
 class Dashboard(Service):
-    """Has the interface of the real one, and fails on request."""
+    """A fake with the interface of the real class, which fails on request."""
 
     made: "list[Dashboard]" = []
 

@@ -222,6 +222,7 @@ class Broker(Supervisor):
         self.topics.load(queue_counts)
         self.groups.load(has_messages=bool(queue_counts))
         self.offsets.load(has_messages=bool(queue_counts))
+        self.offsets.limit(self.store.queue_ends(), self.store.log.end_offset)
         self.filters.load()
         self.pop.orders.load()
         self.request_modes.load()

@@ -48,11 +48,15 @@ from kerolox.store.recovery.derived_files import FILE_NAME as DERIVED_NAME
 from kerolox.store.recovery.derived_files import DerivedData, DerivedFile, DerivedState, damaged_queues
 from kerolox.store.recovery.log_checksums import decode
 from kerolox.store.recovery.recovery import Recovered, recover
+from kerolox.store.recovery.truncation import FILE_NAME as TRUNCATION_NAME
+from kerolox.store.recovery.truncation import Truncation, cut_log, is_boundary, lower_checkpoint, remove_descriptions
 
 log = logging.getLogger(__name__)
 
 # Bytes of the log that are dispatched between two yields to the event loop when queues or index catch up.
 _CATCH_UP_SIZE = 2 * 1024 * 1024
+# The checkpoint of the timer, which may cover messages that a truncation removes.
+TIMER_CHECKPOINT = "config/timercheck"
 # fsyncs of the commit log that may run at the same time, where a single one is slow.
 _SYNCS_MAX = 3
 
@@ -107,6 +111,7 @@ class Store(Service):
         self.checkpoint = Checkpoint(self._disk, root / "checkpoint")
         self.damaged_ranges = DamagedRanges(self._disk, root / DAMAGES_NAME)
         self._derived_file = DerivedFile(self._disk, root / DERIVED_NAME)
+        self._truncation = Truncation(self._disk, root / TRUNCATION_NAME)
         self.message_waiters = MessageWaiters()
         self._deleted_topics = DeletedTopics(self._disk, root / "config" / DELETED_TOPICS)
         rules = DispatchRules(parse_levels(config.message_delay_level), self._deleted_topics, self._hooks.bit_map)
@@ -136,7 +141,7 @@ class Store(Service):
         self.retention = Retention(config, self._disk, self._clock, self.log, self.flush_behind, self._deleted_topics)
         self._abort = root / "abort"
         self._lock: Lock | None = None
-        self._is_open = False
+        self._is_open = self._is_cut_requested = False
         # Why queues or index do not follow the log at present.
         self._dispatch_failure: Exception | None = None
         self._queue_offsets: dict[tuple[str, int], int] = {}
@@ -195,6 +200,10 @@ class Store(Service):
         warn_of_batches(self._disk, root)
         self.topic_cleanup.load()
         self.checkpoint.load()
+        cut_offset = self._truncation.load()
+        if cut_offset is not None:
+            self._cut(cut_offset)
+            is_clean = False
         state = self._derived_file.load()
         is_exact = is_clean and state is not None and self._is_from_last_stop(state)
         damaged = dict(self.queues.damaged)
@@ -222,9 +231,19 @@ class Store(Service):
         self.reader.load_damages(self.damaged_ranges.known)
         self._queue_offsets.update({key: queue.max_offset for key, queue in self.queues.items()})
         self.retention.load()
+        if cut_offset is not None:
+            self._truncation.finish()
         self._is_open = True
         log.info("opened %s: log up to %d, %d queues", root, self.log.end_offset, len(self.queues))
         return recovered
+
+    def _cut(self, offset: int) -> None:
+        """Do a requested truncation, up to the point where recovery goes on as after a crash."""
+        root = self.config.store_path_root_dir
+        log.warning("cutting the commit log at %d, as requested before the last stop", offset)
+        lower_checkpoint(self.checkpoint, self._segments, offset)
+        remove_descriptions(self._disk, root / DERIVED_NAME, root / TIMER_CHECKPOINT)
+        cut_log(self._segments, offset)
 
     def _is_from_last_stop(self, state: DerivedState) -> bool:
         """Whether this state was written by the last clean stop, and nothing has written to the store since."""
@@ -315,6 +334,21 @@ class Store(Service):
             if queue.max_offset and not topic.startswith(LIGHT_PREFIX):
                 counts[topic] = max(counts.get(topic, 0), queue_id + 1)
         return counts
+
+    def queue_ends(self) -> dict[tuple[str, int], int]:
+        """Return the offset after the last message of each queue that can be rebuilt from the log."""
+        return {key: queue.max_offset for key, queue in self.queues.items() if not key[0].startswith(LIGHT_PREFIX)}
+
+    def request_truncation(self, offset: int) -> None:
+        """Make the next start cut the log at a physical offset, where a record begins or the log ends.
+
+        The request is durable when this returns. The store refuses to append from now on: close it and open it again.
+        """
+        first, end = self.log.first_offset, self.log.end_offset
+        if not is_boundary(self._segments, offset, end):
+            raise StoreError(f"the log from {first} to {end} cannot be cut at {offset}: no record begins there")
+        self._truncation.request(offset)
+        self._is_cut_requested = True
 
     # Appending
 
@@ -451,6 +485,8 @@ class Store(Service):
     def _append(self, appends: Sequence[Append], no_file: OSError | None = None) -> list[Appended]:
         if not self._is_open:
             raise StoreReadOnly("the store is not open")
+        if self._is_cut_requested:
+            raise StoreReadOnly("the store has to be opened again, because its log is to be cut")
         if self.flusher.failure is not None:
             raise self.flusher.failure
         if self.retention.refusal is not None:

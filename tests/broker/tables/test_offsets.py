@@ -47,6 +47,27 @@ async def test_a_file_written_by_java_survives_loading_and_saving(tmp_path: Path
     assert '\t\t"orders@g":{\n\t\t\t3:5\n' in (tmp_path / "config" / "consumerOffset.json").read_text()
 
 
+def test_offsets_beyond_the_end_of_a_queue_are_lowered_durably(tmp_path: Path) -> None:
+    offsets = table(tmp_path / "config")
+    for queue_id in range(3):
+        offsets.commit("g", "orders", queue_id, 10)
+    offsets.pop_position = 5_000
+
+    offsets.limit({("orders", 0): 7, ("orders", 1): 10}, 4_000)
+
+    expected = {"orders@g": {0: 7, 1: 10, 2: 10}}
+    again = table(tmp_path / "config")
+    assert offsets.table == again.table == expected
+    assert offsets.pop_position == again.pop_position == 4_000
+
+
+def test_offsets_within_their_queues_are_not_saved_again(tmp_path: Path) -> None:
+    offsets = table(tmp_path / "config")
+    offsets.commit("g", "orders", 0, 10)
+    offsets.limit({("orders", 0): 10}, 4_000)
+    assert not (tmp_path / "config").exists()
+
+
 def test_offsets_of_a_topic_or_group_can_be_deleted(tmp_path: Path) -> None:
     offsets = table(tmp_path)
     for topic in ("one", "two"):

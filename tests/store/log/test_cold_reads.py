@@ -20,7 +20,7 @@ from tests.store.stores import LOG, config, draft, draft_of_size, fetched, new_s
 
 
 class ColdDisk(SimulatedDisk):
-    """Has an empty page cache. While slow, each read of the log waits for a permit; counts reads on the loop."""
+    """A disk with an empty page cache. While slow, each read of the log waits for a permit; reads on the loop count."""
 
     def __init__(self) -> None:
         super().__init__()

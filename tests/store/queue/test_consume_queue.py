@@ -210,7 +210,7 @@ def test_cutting_treats_a_filler_like_the_next_entry() -> None:
 
 
 def test_after_a_crash_entries_are_kept_up_to_the_last_one_known_to_the_log() -> None:
-    """Of the entries after the first ten some pages never reached the disk, and one lacks its first bytes."""
+    """Some pages of the entries after the first ten never reached the disk, and one entry lacks its first bytes."""
     disk = SimulatedDisk()
     queue = new_queue(disk)
     fill(queue, 40)

@@ -119,3 +119,20 @@ def test_timer_log_files_are_deleted_with_the_commit_log() -> None:
     again.send("last", TIMER_DELAY_SEC="2")
     again.pass_time(5)
     assert again.names()[-1] == "last"
+
+
+def test_a_timer_message_that_was_cut_off_the_log_is_not_delivered() -> None:
+    bench = Bench().open()
+    bench.send("kept", TIMER_DELAY_SEC="20")
+    bench.work()
+    bench.flush()
+    cut = bench.store.log.end_offset
+    bench.send("lost", TIMER_DELAY_SEC="20")
+    bench.work()
+    bench.flush()
+    bench.store.request_truncation(cut)
+    again = bench.reopened()
+    # Its record is where that of the lost message was.
+    again.send("next", TIMER_DELAY_SEC="30")
+    again.pass_time(40)
+    assert again.names() == ["kept", "next"]

@@ -1,7 +1,7 @@
 """Consumer offsets: the next offset to consume, by group, topic and queue (ConsumerOffsetManager)."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -71,6 +71,30 @@ class ConsumerOffsets:
             self.pop_position = loaded.pop_position
             self._count = sum(map(len, self.table.values()))
         self._changes_from = self.data_version.counter
+
+    def limit(self, queue_ends: Mapping[tuple[str, int], int], log_end_offset: int) -> None:
+        """Lower offsets beyond the end of their queue, and save them at once; OSError if that fails.
+
+        The end of a log is lost when its machine loses power, or cut when it differs from that of a new master. A group
+        with a higher offset would skip the messages that get these offsets next.
+        """
+        lowered = 0
+        for key, offsets in self.table.items():
+            topic = key.partition("@")[0]
+            for queue_id, offset in offsets.items():
+                end = queue_ends.get((topic, queue_id), offset)
+                if offset > end:
+                    offsets[queue_id] = end
+                    lowered += 1
+        is_position_beyond = self.pop_position is not None and self.pop_position > log_end_offset
+        if is_position_beyond:
+            self.pop_position = log_end_offset
+        if lowered or is_position_beyond:
+            log.warning("%d consumer offsets were beyond the end of their queues and are lowered to it", lowered)
+            bump(self.data_version, self._clock.millis())
+            self._changes_from = self.data_version.counter
+            snapshot = OffsetFile(self.data_version, self.table, self.pop_position)
+            self._json.save(self._json.encode(snapshot))
 
     def track_pops(self, settle: Callable[[], Awaitable[None]], position: Callable[[], int]) -> None:
         """Await `settle` before each save, and save `position()` with the table. Called once during assembly."""

@@ -65,6 +65,17 @@ class Checkpoint:
         """Records with a store timestamp up to this one are durable in the log and in the queues."""
         return max(0, min(self.log_timestamp, self.queues_timestamp) - _MARGIN_MILLIS)
 
+    def lower(self, timestamp: int, end_offset: int) -> None:
+        """Claim only that records up to `timestamp` are durable, for a log that is cut at `end_offset`."""
+        claimed = timestamp + _MARGIN_MILLIS if timestamp else 0
+        self.log_timestamp = min(self.log_timestamp, claimed)
+        self.queues_timestamp = min(self.queues_timestamp, claimed)
+        self.index_timestamp = min(self.index_timestamp, claimed)
+        self.master_flushed_offset = min(self.master_flushed_offset, end_offset)
+        self.confirmed_offset = min(self.confirmed_offset, end_offset)
+        self.queues_physical_offset = min(self.queues_physical_offset, end_offset)
+        self.log_checksums = b""
+
     def flush(self) -> None:
         """Make the fields durable. May run in a thread.
 

@@ -16,6 +16,7 @@ from kerolox.store.queue.queues import Queues
 from kerolox.store.recovery.checkpoint import Checkpoint
 from kerolox.store.recovery.derived_files import DerivedData
 from kerolox.store.recovery.log_checksums import FILES_READ, FileChecksum, FileChecksums, LogChecksums, decode
+from kerolox.store.recovery.truncation import cut_log
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,6 @@ log = logging.getLogger(__name__)
 _SIZE_AND_QUEUE_OFFSET = layout.head(("size", "queue_offset"))
 # Bounds the queue entries that are held in memory.
 _RECORDS_BETWEEN_FLUSHES = 100_000
-_ZEROS = bytes(64 * 1024)
 # Bytes of the log between two progress messages.
 _PROGRESS_SIZE = 1024 * 1024 * 1024
 _NONE: Mapping[tuple[str, int], str] = {}
@@ -227,8 +227,4 @@ def _is_known(segments: Segments, queue_offset: int, entry: Entry) -> bool:
 def _truncate(segments: Segments, torn: Damage) -> None:
     """Truncate the log after its last good record and zero the rest, so that every start finds the same end."""
     log.warning("truncated the commit log at %d: %s, up to %d", torn.offset, torn.reason, torn.end_offset)
-    segments.cut(segments.start_of(torn.offset) + segments.segment_size)
-    end = min(torn.end_offset, torn.offset + segments.room_after(torn.offset))
-    for offset in range(torn.offset, end, len(_ZEROS)):
-        segments.write(offset, _ZEROS[: end - offset])
-    segments.sync(torn.offset, end)
+    cut_log(segments, torn.offset, torn.end_offset)

@@ -10,7 +10,7 @@ from kerolox.runtime.files import Disk, RealDisk
 from kerolox.runtime.service import Service
 from kerolox.store.config import FlushDiskType
 from kerolox.store.errors import StoreError
-from kerolox.store.store import Store
+from kerolox.store.store import TIMER_CHECKPOINT, Store
 from kerolox.store.timer.checkpoint import TimerCheckpoint
 from kerolox.store.timer.convert import CLOCK_BACK_MILLIS
 from kerolox.store.timer.dequeue import TimerDequeue
@@ -55,7 +55,7 @@ class Timer(Service):
         self._slots = slots
         self.precision = precision(config)
         root = config.store_path_root_dir
-        self.checkpoint = TimerCheckpoint(self._disk, root / "config" / "timercheck", self.precision)
+        self.checkpoint = TimerCheckpoint(self._disk, root / TIMER_CHECKPOINT, self.precision)
         self.metrics = TimerMetrics(self._disk, root / "config" / "timermetrics")
         self.wheel = Wheel(self._disk, root / "timerwheel", precision=self.precision, slots=slots)
         self.log = TimerLog(self._disk, root / "timerlog", config.mapped_file_size_timer_log)

@@ -13,6 +13,7 @@ import zlib
 from typing import TypeVar
 
 import msgspec
+from zlib_ng import zlib_ng
 
 from kerolox.codes import Version
 from kerolox.errors import ProtocolError
@@ -56,7 +57,7 @@ class RegisterBrokerBody(Body):
 
 def crc32(body: bytes) -> int:
     """Return the bodyCrc32 of REGISTER_BROKER: CRC-32 without its highest bit, as in Java."""
-    return zlib.crc32(body) & 0x7FFFFFFF
+    return zlib_ng.crc32(body) & 0x7FFFFFFF
 
 
 def compress(body: RegisterBrokerBody, version: int, *, with_attributes: bool = True) -> bytes:

@@ -14,7 +14,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """What a handler returns: `Consumed.SUCCESS` (or None), `Consumed.LATER`, or `Consumed.later(...)`.
+    """The result of a handler: `Consumed.SUCCESS` (or None), `Consumed.LATER`, or `Consumed.later(...)`.
 
     COMMIT and ROLLBACK are for orderly handlers that commit several calls together (`auto_commit=False`).
     """
