@@ -24,6 +24,7 @@ from kerolox.runtime.service import Supervisor
 from kerolox.store.config import FlushDiskType
 from kerolox.store.delay.delay_levels import HALF_TOPIC, diversion, parse_levels, restore_message
 from kerolox.store.log.commit_log import Appended
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.store.message_encoder import MessageEncoder
 from kerolox.store.store import Store
 from tests.compat.sent_messages import SentMessage, parse
@@ -131,8 +132,8 @@ class StoreWriter:
         messages = [self._message(self._text(20 + part), queue_id=1) for part in range(5)]
         parts = [Part(message.body, message.properties, message.flag) for message in messages]
         draft = MessageEncoder().encode_batch(messages[0], encode(parts))
-        appended, is_durable = await self._store.put(draft)
-        assert is_durable
+        appended, status = await self._store.put(draft)
+        assert status is AckStatus.OK
         for part, message in enumerate(messages):
             physical_offset = appended.physical_offset + draft.starts[part]
             self._print("batch", message, message.body, physical_offset, appended.queue_offset + part)
@@ -196,8 +197,8 @@ class StoreWriter:
         return appended
 
     async def _append(self, message: Message) -> Appended:
-        appended, is_durable = await self._store.put(MessageEncoder().encode(message))
-        assert is_durable
+        appended, status = await self._store.put(MessageEncoder().encode(message))
+        assert status is AckStatus.OK
         return appended
 
     def _print(self, kind: str, message: Message, body: bytes, physical_offset: int, queue_offset: int) -> None:

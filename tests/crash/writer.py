@@ -19,6 +19,7 @@ from kerolox.runtime.service import Supervisor
 from kerolox.store.config import FlushDiskType, StoreConfig
 from kerolox.store.errors import StoreError
 from kerolox.store.log.commit_log import Append
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.store.store import Store
 
 TOPICS = ("orders", "bills")
@@ -74,8 +75,10 @@ async def put(store: Store, number: int) -> bytes:
     topic, queue_id = queue_of(number)
     properties = to_bytes({"KEYS": f"k{number}", "TAGS": "red"})
     record = encode(Message(topic, body_of(number), properties, queue_id))
-    appended, is_durable = await store.put(Append(topic, queue_id, record))
-    return b"%d %s %d %d\n" % (number, topic.encode(), queue_id, appended.queue_offset) if is_durable else b""
+    appended, status = await store.put(Append(topic, queue_id, record))
+    return (
+        b"%d %s %d %d\n" % (number, topic.encode(), queue_id, appended.queue_offset) if status is AckStatus.OK else b""
+    )
 
 
 def main() -> None:

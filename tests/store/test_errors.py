@@ -10,6 +10,7 @@ from kerolox.message.records.record import decode
 from kerolox.store.config import FlushDiskType
 from kerolox.store.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly
 from kerolox.store.log.commit_log import Append, Appended
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.store.store import Store
 from tests.crash.proofs import record_proof
 from tests.store.disks import SimulatedDisk
@@ -235,7 +236,7 @@ async def test_a_failing_dispatch_does_not_change_what_senders_are_notified_of(
         raise ZeroDivisionError("a defect")
 
     class Notifications(list[str]):
-        def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
+        def stored(self, first: int, appended: Sequence[Appended], status: AckStatus) -> None:
             self.append(f"{len(appended)} stored")
 
         def refused(self, first: int, count: int, error: Exception) -> None:

@@ -18,6 +18,7 @@ from kerolox.runtime.files import RealDisk
 from kerolox.store.config import FlushDiskType
 from kerolox.store.errors import NotStorable, StoreError, StoreFull, StoreReadOnly
 from kerolox.store.lock import StoreLocked
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
 from tests.store.disks import SimulatedDisk
@@ -54,9 +55,9 @@ async def test_a_message_is_read_as_it_was_put(disk: SimulatedDisk) -> None:
     async with running(new_store(disk)) as store:
         append = draft(b"hello", TAGS="red", KEYS="a b")
 
-        position, is_durable = await store.put(append)
+        position, status = await store.put(append)
 
-        assert (position.physical_offset, position.queue_offset, is_durable) == (0, 0, True)
+        assert (position.physical_offset, position.queue_offset, status) == (0, 0, AckStatus.OK)
         assert store.reader.get("orders", 0, 0).records == [bytes(append.records)]
 
 
@@ -78,7 +79,7 @@ async def test_a_thousand_senders_share_few_syncs(disk: SimulatedDisk) -> None:
 
         results = await asyncio.gather(*[store.put(draft()) for _ in range(1000)])
 
-        assert all(is_durable for _, is_durable in results)
+        assert all(status is AckStatus.OK for _, status in results)
         assert disk.counts["sync"] - before == 1
 
 
@@ -150,8 +151,8 @@ async def test_a_message_synced_after_its_sender_timed_out_is_visible(disk: Simu
     store = new_store(disk, config(SYNC, sync_flush_timeout=1))
     await store.open()
 
-    _, is_durable = await store.put(draft())
-    assert not is_durable
+    _, status = await store.put(draft())
+    assert status is AckStatus.FLUSH_DISK_TIMEOUT
     await store.flusher.flush()
 
     assert len(all_records(store)) == 1
@@ -164,8 +165,8 @@ async def test_a_sender_with_wait_false_does_not_wait_and_the_message_is_visible
         append = draft()
         append.is_awaited = False
 
-        _, is_stored = await store.put(append)
-        assert is_stored
+        _, status = await store.put(append)
+        assert status is AckStatus.OK
         assert all_records(store) == []
 
         assert await waiting

@@ -227,6 +227,15 @@ class Dispatcher:
         self.offset = run.end_offset
         self.timestamp = run.store_timestamps[-1]
 
+    def dispatch_copied(self, run: Columns) -> None:
+        """Dispatch contiguous records as columns, unless they were dispatched before, and notify waiters."""
+        if run.physical_offsets[0] != self.offset:
+            # After a failure: what is missing is read from the log, in order.
+            return
+        self.dispatch_columns(run)
+        if self._message_waiters:
+            self._message_waiters.notify_all(set(zip(run.topics, run.queue_ids, strict=True)))
+
     def _append_columns(self, run: Columns) -> None:
         """Append queue entries, grouped by queue."""
         topics, codes = run.topics, run.tags_codes

@@ -27,6 +27,10 @@ class NotStorable(StoreError):
     """The record is larger than a commit log file, or its topic cannot be a directory name."""
 
 
+class NotCopied(StoreError):
+    """Bytes of another broker's log do not continue this log, or are not records."""
+
+
 class TimerIllegal(StoreError):
     """The delivery time is not a number or too far away, or a recall is too late; Java answers MESSAGE_ILLEGAL."""
 

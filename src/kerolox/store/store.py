@@ -12,7 +12,9 @@ from pathlib import Path
 
 from kerolox.errors import reason
 from kerolox.message.errors import RecordError
+from kerolox.message.records.columns import Columns
 from kerolox.message.records.summary import RecordSummary
+from kerolox.message.sysflag import is_queued
 from kerolox.runtime.clock import Clock, SystemClock
 from kerolox.runtime.event_loop import at_end_of_turn
 from kerolox.runtime.files import Disk, RealDisk
@@ -23,7 +25,7 @@ from kerolox.store.cleanup.topics import TopicCleanup
 from kerolox.store.config import PAGE_SIZE, FlushDiskType, StoreConfig
 from kerolox.store.delay.delay_levels import parse_levels
 from kerolox.store.dispatcher import Dispatcher, DispatchRules
-from kerolox.store.errors import NotStorable, StoreBusy, StoreError, StoreFull, StoreReadOnly, SyncFailed
+from kerolox.store.errors import NotCopied, NotStorable, StoreBusy, StoreError, StoreFull, StoreReadOnly, SyncFailed
 from kerolox.store.flush_behind import FlushBehind
 from kerolox.store.index.key_index import KeyIndex
 from kerolox.store.index.layout import IndexShape
@@ -32,9 +34,22 @@ from kerolox.store.log.allocator import FileAllocator
 from kerolox.store.log.cold_reads import ColdReads
 from kerolox.store.log.commit_log import Append, Appended, CommitLog
 from kerolox.store.log.flusher import Flusher, FlushPolicy
-from kerolox.store.log.pending_acks import PendingAcks, Sender, Senders, SingleSender, notify_refused, notify_stored
+from kerolox.store.log.growth import LogGrowth
+from kerolox.store.log.log_copy import CopiedRecords, LogCopy
+from kerolox.store.log.pending_acks import (
+    AckStatus,
+    Copies,
+    CopyRefused,
+    CopyWait,
+    PendingAcks,
+    Sender,
+    Senders,
+    SingleSender,
+    notify_refused,
+    notify_stored,
+)
 from kerolox.store.log.records import Records
-from kerolox.store.log.segments import OpenFiles, Segments
+from kerolox.store.log.segments import INLINE_READ_SIZE_MAX, OpenFiles, Segments
 from kerolox.store.log.stalled_appends import StalledAppends, appends_size
 from kerolox.store.message_lookup import MessageLookup
 from kerolox.store.message_waiters import MessageWaiters
@@ -72,13 +87,17 @@ class StoreHooks:
     append_timeout_seconds: Callable[[], float] = lambda: float("inf")
     # Returns the Bloom filter bit map of a record, for queues with an extension (enableConsumeQueueExt).
     bit_map: Callable[[RecordSummary], bytes] | None = None
+    # Copies on other brokers that senders wait for (SYNC_MASTER); None if they never wait for any.
+    copies: Copies | None = None
+    # Whether the log is a copy of another broker's (SLAVE), so that recovery need not keep what follows a damage.
+    is_copy: bool = False
 
 
 class Store(Service):
     """A directory with RocketMQ's files.
 
     Appending and reading are plain functions on the event loop. `put` also waits until the message is as durable as
-    `flushDiskType` promises.
+    `flushDiskType` promises, and held by as many copies as `StoreHooks.copies` needs.
     """
 
     def __init__(
@@ -118,6 +137,13 @@ class Store(Service):
         self.dispatcher = Dispatcher(self.log, self.queues, self.index, self.message_waiters, rules)
         self._derived = DerivedData(self.dispatcher, self.queues, self.index, self.checkpoint, self._derived_file)
         self._pending_acks = PendingAcks(timeout_seconds=config.sync_flush_timeout / 1000)
+        self.copies = self._hooks.copies
+        self._pending_copies = PendingAcks(
+            timeout_seconds=0 if self.copies is None else self.copies.timeout_seconds,
+            timeout_status=AckStatus.FLUSH_SLAVE_TIMEOUT,
+        )
+        if self.copies is not None:
+            self.copies.subscribe(self._on_copied)
         self.flusher = Flusher(
             self.log,
             FlushPolicy(
@@ -139,6 +165,11 @@ class Store(Service):
         self.cold_reads = ColdReads(self._files, config.cold_read_threads)
         self.lookup = MessageLookup(self.reader, self.index, self.cold_reads)
         self.retention = Retention(config, self._disk, self._clock, self.log, self.flush_behind, self._deleted_topics)
+        # Wakes the replication of the log to other brokers.
+        self.growth = LogGrowth(self.log)
+        self._copy = LogCopy(self.log, self._segments, self.allocator, self.flusher)
+        # Whether this log is a copy of another one, so that nothing else may be appended.
+        self._is_copying = False
         self._abort = root / "abort"
         self._lock: Lock | None = None
         self._is_open = self._is_cut_requested = False
@@ -162,6 +193,8 @@ class Store(Service):
         self._stalled: StalledAppends | None = None
         self._awaited_allocation: asyncio.Task[OSError | None] | None = None
         self._is_sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        # Whether senders may have to wait after their messages were written.
+        self._has_pending_acks = self._is_sync or self.copies is not None
 
     # Lifecycle
 
@@ -219,6 +252,7 @@ class Store(Service):
             is_index_whole=not index_damage,
             damaged=damaged,
             are_ends_known=state is not None,
+            is_copy=self._hooks.is_copy,
         )
         self.log.load(recovered.end_offset)
         self.log.sync(self._segments.first_offset, recovered.end_offset)
@@ -292,6 +326,7 @@ class Store(Service):
             with contextlib.suppress(OSError):
                 self.log.clear_stray()
             await self.flusher.close()
+            self._pending_copies.expire_all()
             await self.flush_behind.flush(is_last=True)
             is_clean = self.flusher.failure is None and self.dispatcher.offset == self.log.end_offset
             if is_clean and not self.flush_behind.is_lost:
@@ -357,8 +392,8 @@ class Store(Service):
         """Whether senders are waiting for the next file of the log."""
         return self._stalled is not None
 
-    async def put(self, append: Append) -> tuple[Appended, bool]:
-        """Return the position of the stored records, and whether they are as durable as `flushDiskType` promises.
+    async def put(self, append: Append) -> tuple[Appended, AckStatus]:
+        """Return the position of the stored records, and whether they are as durable and copied as promised.
 
         StoreReadOnly, StoreFull, StoreBusy or NotStorable if they are not stored.
         """
@@ -429,10 +464,10 @@ class Store(Service):
         for appends, senders in submitted:
             positions = appended[start : start + len(appends)]
             start += len(appends)
-            if positions and self._is_sync and appends[0].is_awaited:
-                self._pending_acks.add(0, positions, senders)
+            if positions and self._has_pending_acks and appends[0].is_awaited:
+                self._await_ack(positions, senders)
             elif positions:
-                notify_stored(senders, 0, positions, is_durable=True)
+                notify_stored(senders, 0, positions, AckStatus.OK)
             if len(positions) < len(appends):
                 notify_refused(senders, len(positions), len(appends) - len(positions), failure)
         if self._is_sync and appended:
@@ -442,6 +477,29 @@ class Store(Service):
         self._hooks.on_acknowledged()
         if appended:
             self._make_visible(all_appends, appended)
+
+    def _await_ack(self, appended: Sequence[Appended], senders: Senders) -> None:
+        """Acknowledge messages that were just written, when they are durable and copied as promised."""
+        copies = self.copies
+        if copies is None or not copies.are_needed():
+            if self._is_sync:
+                self._pending_acks.add(0, appended, senders)
+            else:
+                notify_stored(senders, 0, appended, AckStatus.OK)
+        elif not copies.are_available(self.log.end_offset):
+            if self._is_sync:
+                self._pending_acks.add(0, appended, CopyRefused(senders))
+            else:
+                notify_stored(senders, 0, appended, AckStatus.SLAVE_NOT_AVAILABLE)
+        elif self._is_sync:
+            self._pending_acks.add(0, appended, CopyWait(copies, self._pending_copies, senders))
+        else:
+            self._pending_copies.add(0, appended, senders)
+
+    def _on_copied(self) -> None:
+        assert self.copies is not None
+        self._pending_copies.acknowledge(self.copies.held_offset())
+        self._hooks.on_acknowledged()
 
     def _on_durable(self) -> None:
         self._pending_acks.acknowledge(self.flusher.durable_offset)
@@ -483,20 +541,9 @@ class Store(Service):
         return appended
 
     def _append(self, appends: Sequence[Append], no_file: OSError | None = None) -> list[Appended]:
-        if not self._is_open:
-            raise StoreReadOnly("the store is not open")
-        if self._is_cut_requested:
-            raise StoreReadOnly("the store has to be opened again, because its log is to be cut")
-        if self.flusher.failure is not None:
-            raise self.flusher.failure
-        if self.retention.refusal is not None:
-            raise StoreFull(self.retention.refusal)
-        if self._dispatch_failure is not None:
-            self._dispatch()
-            if self._dispatch_failure is not None:
-                raise StoreFull(
-                    f"queues and index cannot follow the commit log: {self._dispatch_failure}"
-                ) from self._dispatch_failure
+        if self._is_copying:
+            raise StoreReadOnly("this store is a copy of another broker's; send to the master")
+        self._check_writable()
         # Next queue offset of each queue, if all are appended.
         next_offsets: dict[tuple[str, int], int] = {}
         queue_offsets = [_assign_queue_offsets(append, next_offsets, self._queue_offsets) for append in appends]
@@ -515,7 +562,26 @@ class Store(Service):
         self._queue_offsets.update(next_offsets)
         if self._is_sync and appended:
             self._undispatched.append((appends, appended))
+        if self.growth.waiters:
+            self.growth.wake()
         return appended
+
+    def _check_writable(self) -> None:
+        """Raise if nothing can be appended at present."""
+        if not self._is_open:
+            raise StoreReadOnly("the store is not open")
+        if self._is_cut_requested:
+            raise StoreReadOnly("the store has to be opened again, because its log is to be cut")
+        if self.flusher.failure is not None:
+            raise self.flusher.failure
+        if self.retention.refusal is not None:
+            raise StoreFull(self.retention.refusal)
+        if self._dispatch_failure is not None:
+            self._dispatch()
+            if self._dispatch_failure is not None:
+                raise StoreFull(
+                    f"queues and index cannot follow the commit log: {self._dispatch_failure}"
+                ) from self._dispatch_failure
 
     def _make_visible(self, appends: Sequence[Append], appended: Sequence[Appended]) -> None:
         """Make new messages visible to readers, unless they have to become durable first."""
@@ -532,14 +598,117 @@ class Store(Service):
             if queue not in self._queue_offsets:
                 check_name(*queue)
 
-    def _dispatch(self, appends: Sequence[Append] = (), appended: Sequence[Appended] = ()) -> bool:
-        """Dispatch the appended messages, or else what the log holds beyond the dispatcher's offset.
+    # Replication
+
+    async def read_log(self, offset: int, size_max: int) -> bytes:
+        """Return bytes of the log from `offset` on, not beyond the end of its file; empty at the end of the log.
+
+        They include what is not durable yet. Does not suspend if they are in memory. StoreError if the log no longer
+        holds `offset`, or if the disk cannot be read.
+        """
+        if not self.log.first_offset <= offset <= self.log.end_offset:
+            raise StoreError(f"the log holds {self.log.first_offset} to {self.log.end_offset}, not {offset}")
+        size = min(size_max, INLINE_READ_SIZE_MAX, self.log.end_offset - offset)
+        return await self.cold_reads.read(lambda: self.log.read(offset, size)) if size else b""
+
+    @property
+    def copy_offset(self) -> int:
+        """The physical offset at which the next bytes for `append_copy` must begin, if `is_empty` is false."""
+        return self._copy.end_offset
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the log holds nothing, so that a copy may begin at any file."""
+        return self._copy.is_empty
+
+    @property
+    def held_offset(self) -> int:
+        """What a slave reports to its master: the end of the last whole record, durable under SYNC_FLUSH."""
+        return self.flusher.durable_offset if self._is_sync else self.log.end_offset
+
+    def begin_copy(self) -> None:
+        """Make the log a copy of another one: only `append_copy` may append from now on.
+
+        Called again for every new connection to the master, since the rest of an incomplete record may not come.
+        """
+        self._copy.reset()
+        self._is_copying = True
+
+    async def end_copy(self) -> None:
+        """Make the log an ordinary one, for example when a slave becomes master; readers then see all of it."""
+        self._copy.reset()
+        if self._is_sync:
+            await self.flusher.flush()
+        has_more = self._dispatch()
+        while has_more:
+            await asyncio.sleep(0)
+            has_more = self._dispatch()
+        self._is_copying = False
+
+    async def append_copy(self, physical_offset: int, data: bytes) -> None:
+        """Append bytes of another broker's log, which may begin and end within a record.
+
+        NotCopied if they do not continue this log or are damaged; StoreFull and StoreReadOnly as in `put`. After an
+        exception `begin_copy` is needed.
+        """
+        if not self._is_copying:
+            raise StoreReadOnly("this store is not a copy of another broker's")
+        self._check_writable()
+        if self.is_empty and physical_offset != self.log.end_offset:
+            await self._copy.begin_at(physical_offset)
+            self.dispatcher.load(physical_offset)
+        if physical_offset != self._copy.end_offset:
+            raise NotCopied(
+                f"the master's log continues at {physical_offset}, this copy ends at {self._copy.end_offset}"
+            )
+        for copied in self._copy.split(data):
+            await self._copy.make_room()
+            self._append_copied(copied)
+        if self._is_sync and self.log.end_offset - self.flusher.durable_offset > self.config.put_bytes_pending_max:
+            await self.flusher.flush()
+
+    def _append_copied(self, copied: CopiedRecords) -> None:
+        try:
+            self.log.append_copied(copied.data, copied.record_count)
+        except OSError as error:
+            self.retention.note_failure(error)
+            raise StoreFull(f"the commit log could not be written: {error}") from error
+        except SyncFailed as error:
+            self.flusher.fail(error)
+            raise
+        for run in copied.runs:
+            self._note_queue_offsets(run)
+        if self.growth.waiters:
+            self.growth.wake()
+        if self._is_sync:
+            # Readers see the messages once they are durable.
+            self.flusher.wake()
+        else:
+            self._dispatch(copied=copied.runs)
+
+    def _note_queue_offsets(self, run: Columns) -> None:
+        """Continue the numbering of queues after copied records, in case this store becomes a master's."""
+        queues = zip(run.topics, run.queue_ids, strict=True)
+        for queue, queue_offset, sys_flag in zip(queues, run.queue_offsets, run.sys_flags, strict=True):
+            if is_queued(sys_flag):
+                self._queue_offsets[queue] = queue_offset + 1
+
+    def _dispatch(
+        self,
+        appends: Sequence[Append] = (),
+        appended: Sequence[Appended] = (),
+        *,
+        copied: Sequence[Columns] = (),
+    ) -> bool:
+        """Dispatch the appended or copied messages, and what the log holds beyond the dispatcher's offset.
 
         Under SYNC_FLUSH nothing is dispatched that a power cut could take back. Returns True if more can be dispatched
         right away, but the event loop should run other tasks first.
         """
         try:
             end_offset = self.flusher.durable_offset if self._is_sync else self.log.end_offset
+            for run in copied:
+                self.dispatcher.dispatch_copied(run)
             if appended:
                 self.dispatcher.dispatch_appended(appends, appended)
             else:
@@ -597,11 +766,11 @@ class _PutFuture:
     """A sender that awaits the result as a future."""
 
     def __init__(self) -> None:
-        self.future: asyncio.Future[tuple[Appended, bool]] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[tuple[Appended, AckStatus]] = asyncio.get_running_loop().create_future()
 
-    def stored(self, appended: Appended, is_durable: bool) -> None:
+    def stored(self, appended: Appended, status: AckStatus) -> None:
         if not self.future.done():
-            self.future.set_result((appended, is_durable))
+            self.future.set_result((appended, status))
 
     def refused(self, error: Exception) -> None:
         if not self.future.done():

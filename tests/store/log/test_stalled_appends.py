@@ -11,6 +11,7 @@ import pytest
 from kerolox.store.config import FlushDiskType
 from kerolox.store.errors import StoreBusy, StoreReadOnly, WaitedTooLong
 from kerolox.store.log.commit_log import Append
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.store.store import Store, StoreHooks
 from tests.store.disks import SimulatedDisk
 from tests.store.log.test_allocator import SlowDisk, store_without_index
@@ -130,7 +131,7 @@ async def test_no_more_than_the_allowed_bytes_wait_for_a_sync() -> None:
         await store.put(draft_of_size(1000))
 
     await store.flusher.flush()
-    assert [is_durable for _, is_durable in await asyncio.gather(*waiting)] == [True, True]
+    assert [status for _, status in await asyncio.gather(*waiting)] == [AckStatus.OK] * 2
     again = asyncio.create_task(store.put(draft_of_size(1000)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -148,7 +149,7 @@ async def test_a_message_larger_than_the_limit_waits_alone() -> None:
 
     await store.flusher.flush()
 
-    assert (await waiting)[1]
+    assert (await waiting)[1] is AckStatus.OK
     await store.close()
 
 

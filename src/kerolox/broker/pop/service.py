@@ -25,6 +25,7 @@ from kerolox.message.errors import MessageIllegal
 from kerolox.message.properties import find, join, mark
 from kerolox.message.records.record import decode, encode
 from kerolox.store.log.commit_log import Appended
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.wire.headers.pop import PopMessage, Popped
 
 log = logging.getLogger(__name__)
@@ -186,7 +187,7 @@ class _PendingCheckpoint:
         # The error, or None when the checkpoint is stored.
         self.done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
-    def stored(self, appended: Appended, is_durable: bool) -> None:
+    def stored(self, appended: Appended, status: AckStatus) -> None:
         try:
             self._service.checkpoint_stored(self.batch, appended)
         finally:

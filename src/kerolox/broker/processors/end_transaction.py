@@ -17,6 +17,7 @@ from kerolox.message.message import Message
 from kerolox.message.records.record import decode
 from kerolox.remoting.router import Answering, Incoming, Later, handles
 from kerolox.store.log.commit_log import Appended
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.store.log.segments import NotInMemory
 from kerolox.wire.header import Empty
 from kerolox.wire.headers.broker import ResumeCheckHalfMessage
@@ -183,7 +184,7 @@ class _PendingCommit:
         self._processor.add_waiting()
         self._waiting.append(later)
 
-    def stored(self, appended: Appended, is_durable: bool) -> None:
+    def stored(self, appended: Appended, status: AckStatus) -> None:
         seconds = perf_counter() - self._began
         self._processor.committed(self._half, self.topic, appended, seconds, self._waiting)
 

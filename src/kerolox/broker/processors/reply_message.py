@@ -52,7 +52,7 @@ class ReplyMessageProcessor:
         queue_id = queue_of(header, topic)
         properties = (header.properties or "").encode("utf-8", "surrogateescape")
         # Clients expect a message id and offset in every success, even if the reply is not stored.
-        response = self._admission.sent("0", queue_id, 0, None, is_durable=True)
+        response = self._admission.sent("0", queue_id, 0, None)
         try:
             await self._push(request, properties)
         except AnswerError as error:

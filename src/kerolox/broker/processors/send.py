@@ -22,6 +22,7 @@ from kerolox.message.records.record import check_properties, decode
 from kerolox.remoting.router import Answering, Incoming, Later, handles
 from kerolox.store.errors import StoreError
 from kerolox.store.log.commit_log import Append, Appended
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.store.timer.recall import handle_of
 from kerolox.wire.bodies.topics import TopicConfig
 from kerolox.wire.command import ONEWAY_BIT
@@ -89,12 +90,12 @@ class SendMessageProcessor:
             stored = self._half(message)
             draft = self._message_put.draft(stored)
             began = perf_counter()
-            appended, is_durable = await self._message_put.put_draft(draft)
+            appended, status = await self._message_put.put_draft(draft)
         except AnswerError as error:
             return self._admission.refused(error)
         self.statistics.put(stored.topic, 1, appended.end_offset - appended.physical_offset, perf_counter() - began)
         handle = self._recall_handle(draft)
-        return self.sent(appended, message.queue_id, unique_key, is_durable=is_durable, recall_handle=handle)
+        return self.sent(appended, message.queue_id, unique_key, status=status, recall_handle=handle)
 
     def _store(self, request: Incoming[Any], topic: TopicConfig) -> Later[h.Sent]:
         request_queue = self.request_queue
@@ -163,7 +164,7 @@ class SendMessageProcessor:
         queue_id: int,
         unique_key: bytes,
         *,
-        is_durable: bool,
+        status: AckStatus,
         recall_handle: str | None = None,
     ) -> Reply[h.Sent]:
         """Return the response with the position of a stored message."""
@@ -172,7 +173,7 @@ class SendMessageProcessor:
             queue_id,
             appended.queue_offset,
             unique_key.decode("utf-8", "replace"),
-            is_durable=is_durable,
+            status=status,
             recall_handle=recall_handle,
         )
 
@@ -196,12 +197,12 @@ class _Pending(Later[h.Sent]):
         self._unique_key = unique_key
         self.recall_handle: str | None = None
 
-    def stored(self, appended: Appended, is_durable: bool) -> None:
+    def stored(self, appended: Appended, status: AckStatus) -> None:
         processor, request = self._processor, self.request
         processor.request_queue.under_way -= 1
         size = appended.end_offset - appended.physical_offset
         processor.statistics.put(self._topic, 1, size, perf_counter() - self._began)
-        if is_durable and self.recall_handle is None and is_plain(self._unique_key):
+        if status is AckStatus.OK and self.recall_handle is None and is_plain(self._unique_key):
             if not request.flag & ONEWAY_BIT:
                 place = self._queue_id, appended.physical_offset, appended.queue_offset
                 # The store flushes it with its callback.
@@ -213,7 +214,7 @@ class _Pending(Later[h.Sent]):
                 appended,
                 self._queue_id,
                 self._unique_key,
-                is_durable=is_durable,
+                status=status,
                 recall_handle=self.recall_handle,
             )
         )

@@ -6,9 +6,9 @@ from kerolox.broker.config import BrokerConfig
 from kerolox.broker.errors import InvalidParameter
 from kerolox.broker.tables.system_topics import NOT_FOR_PRODUCERS, RETRY_PREFIX
 from kerolox.broker.tables.topics import TopicTable, check_topic_name
-from kerolox.codes import ResponseCode
 from kerolox.errors import AnswerError, NoPermission, SystemFailure, TopicNotFound
 from kerolox.runtime.clock import Clock
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.wire.bodies.topics import Perm, TopicConfig, TopicSysFlag
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
@@ -77,7 +77,7 @@ class Admission:
         queue_offset: int,
         unique_key: str | None,
         *,
-        is_durable: bool,
+        status: AckStatus = AckStatus.OK,
         recall_handle: str | None = None,
     ) -> Reply[h.Sent]:
         """Return the response with the position of a stored message."""
@@ -90,7 +90,7 @@ class Admission:
             msg_region=self._config.region_id,
             trace_on="true" if self._config.trace_on else "false",
         )
-        return Reply(sent, code=0 if is_durable else ResponseCode.FLUSH_DISK_TIMEOUT.value)
+        return Reply(sent, code=status.value)
 
     def refused(self, error: AnswerError) -> Reply[h.Sent]:
         """Return an error response, with the fields that Java's clients expect in it."""

@@ -25,6 +25,7 @@ from kerolox.runtime.threads import in_thread
 from kerolox.store.config import StoreConfig
 from kerolox.store.errors import StoreBusy, WaitedTooLong
 from kerolox.store.log.commit_log import Append, Appended
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.wire.bodies.topics import TopicConfig
 from kerolox.wire.command import ONEWAY_BIT
 from kerolox.wire.headers import messages as h
@@ -70,16 +71,16 @@ class BatchSends:
             if batch.has_at_most(request.body, _SHORT_MAX):
                 draft = self._draft(shared, request.body)
                 began = perf_counter()
-                appended, is_durable = await self._message_put.put_draft(draft)
+                appended, status = await self._message_put.put_draft(draft)
             else:
                 async with self._long.turn(len(request.body)):
                     draft = await in_thread(self._draft, shared, request.body)
                     began = perf_counter()
-                    appended, is_durable = await self._message_put.put_draft(draft)
+                    appended, status = await self._message_put.put_draft(draft)
         except AnswerError as error:
             return self._admission.refused(error)
         self.count(appended, shared, draft, perf_counter() - began)
-        return self.sent(appended, shared, draft, is_durable=is_durable)
+        return self.sent(appended, shared, draft, status)
 
     def count(self, appended: Appended, shared: Message, draft: Append, seconds: float) -> None:
         size = appended.end_offset - appended.physical_offset
@@ -112,17 +113,17 @@ class BatchSends:
         except Exception as error:
             raise refusal(error) from error
 
-    def sent(self, appended: Appended, shared: Message, draft: Append, *, is_durable: bool) -> Reply[h.Sent]:
+    def sent(self, appended: Appended, shared: Message, draft: Append, status: AckStatus) -> Reply[h.Sent]:
         """Return the response with the offset id of each message."""
         ids = offset_ids(self._message_put.store_host, appended.physical_offset, draft.starts)
         unique_key = find(shared.properties, _UNIQ_KEY).decode("utf-8", "replace") or None
-        return self._admission.sent(ids, shared.queue_id, appended.queue_offset, unique_key, is_durable=is_durable)
+        return self._admission.sent(ids, shared.queue_id, appended.queue_offset, unique_key, status=status)
 
     def answer(self, request: Incoming[Any], appended: Appended, shared: Message, draft: Append) -> None:
         """Queues the response to a batch that is stored; the store flushes it with its callback."""
         unique_key = find(shared.properties, _UNIQ_KEY)
         if unique_key and not is_plain(unique_key):
-            Later[h.Sent](request).answer(self.sent(appended, shared, draft, is_durable=True))
+            Later[h.Sent](request).answer(self.sent(appended, shared, draft, AckStatus.OK))
         elif not request.flag & ONEWAY_BIT:
             ids = offset_ids(self._message_put.store_host, appended.physical_offset, draft.starts)
             place = shared.queue_id, appended.queue_offset
@@ -189,13 +190,13 @@ class _Pending:
         self._shared = shared
         self._draft = draft
 
-    def stored(self, appended: Appended, is_durable: bool) -> None:
+    def stored(self, appended: Appended, status: AckStatus) -> None:
         self._request_queue.under_way -= 1
         self._batches.count(appended, self._shared, self._draft, perf_counter() - self._began)
-        if is_durable:
+        if status is AckStatus.OK:
             self._batches.answer(self._later.request, appended, self._shared, self._draft)
         else:
-            self._later.answer(self._batches.sent(appended, self._shared, self._draft, is_durable=False))
+            self._later.answer(self._batches.sent(appended, self._shared, self._draft, status))
 
     def refused(self, error: Exception) -> None:
         self._request_queue.under_way -= 1

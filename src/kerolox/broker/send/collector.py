@@ -26,6 +26,7 @@ from kerolox.remoting.connection import Connection
 from kerolox.remoting.router import Incoming, Later
 from kerolox.runtime.event_loop import at_end_of_turn
 from kerolox.store.log.commit_log import Append, Appended
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.wire.frames import Frame
 from kerolox.wire.headers import messages as h
 from kerolox.wire.reply import Reply
@@ -249,14 +250,14 @@ class SendCollector:
     def refused(self, error: Exception) -> Reply[h.Sent]:
         return self._admission.refused(refusal(error))
 
-    def not_durable(self, place: Place, unique_key: bytes) -> Reply[h.Sent]:
+    def not_acknowledged(self, place: Place, unique_key: bytes, status: AckStatus) -> Reply[h.Sent]:
         queue_id, physical_offset, queue_offset = place
         return self._admission.sent(
             offset_id(self._message_put.store_host, physical_offset),
             queue_id,
             queue_offset,
             unique_key.decode("utf-8", "replace"),
-            is_durable=False,
+            status=status,
         )
 
 
@@ -305,7 +306,7 @@ class Run:
         except Exception as error:
             self._refuse(sends, error)
 
-    def stored(self, first: int, appended: Sequence[Appended], is_durable: bool) -> None:
+    def stored(self, first: int, appended: Sequence[Appended], status: AckStatus) -> None:
         collector = self._collector
         appends = self._appends[first : first + len(appended)]
         sends = self._part(first, len(appends))
@@ -313,11 +314,11 @@ class Run:
         places: list[Place] = []
         for append, position in zip(appends, appended, strict=True):
             places += places_of(append, position)
-        if is_durable:
+        if status is AckStatus.OK:
             collector.answers.send_all(sends, places)
             return
         for row, place in enumerate(places):
-            Later[h.Sent](sends.request(row)).answer(collector.not_durable(place, sends.unique_keys[row]))
+            Later[h.Sent](sends.request(row)).answer(collector.not_acknowledged(place, sends.unique_keys[row], status))
 
     def _count(self, appends: Sequence[Append], count: int) -> None:
         """Count stored messages, by topic."""

@@ -20,7 +20,7 @@ from kerolox.store.errors import (
     WaitedTooLong,
 )
 from kerolox.store.log.commit_log import Append, Appended
-from kerolox.store.log.pending_acks import Sender
+from kerolox.store.log.pending_acks import AckStatus, Sender
 from kerolox.store.message_encoder import MessageEncoder
 from kerolox.store.store import Store
 from kerolox.store.timer.divert import ANY_TIMER
@@ -62,11 +62,11 @@ class MessagePut:
         except (NotStorable, StoreBusy) as error:
             raise refusal(error) from error
 
-    async def put(self, message: Message) -> tuple[Appended, bool]:
+    async def put(self, message: Message) -> tuple[Appended, AckStatus]:
         """Return where the message was stored and whether it is durable in time; AnswerError if it was refused."""
         return await self.put_draft(self.draft(message))
 
-    async def put_draft(self, draft: Append) -> tuple[Appended, bool]:
+    async def put_draft(self, draft: Append) -> tuple[Appended, AckStatus]:
         try:
             return await self.store.put(draft)
         except Exception as error:

@@ -14,6 +14,7 @@ from kerolox.message.message import Message
 from kerolox.message.properties import find, mark
 from kerolox.runtime.clock import Clock
 from kerolox.store.log.commit_log import Append, Appended
+from kerolox.store.log.pending_acks import AckStatus
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +162,7 @@ class _PendingOp:
         self._words = words
         self._future = future
 
-    def stored(self, appended: Appended, is_durable: bool) -> None:
+    def stored(self, appended: Appended, status: AckStatus) -> None:
         self._op_queue.finished(self._future)
 
     def refused(self, error: Exception) -> None:

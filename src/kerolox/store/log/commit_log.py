@@ -115,6 +115,13 @@ class CommitLog:
                 raise
         return appended
 
+    def append_copied(self, data: bytes, record_count: int) -> None:
+        """Write whole records that another broker stamped; they fit into the current file, which must exist."""
+        if self._stray_end:
+            self.clear_stray()
+        self._write(data)
+        self._advance(data, record_count)
+
     def _make_room(self, size: int, allocation_error: OSError | None) -> None:
         """Make sure that `size` bytes fit at the end of the log; create the next file if necessary."""
         assert size <= self.append_size_max

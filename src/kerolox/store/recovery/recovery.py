@@ -59,20 +59,26 @@ def recover(
     is_index_whole: bool = True,
     damaged: Mapping[tuple[str, int], str] = _NONE,
     are_ends_known: bool = False,
+    is_copy: bool = False,
 ) -> Recovered:
     """Read the end of the log, dispatch what queues and index lack, and truncate what they have beyond its end.
 
     `damaged` queues are rebuilt, which reads the whole log; so does finding out that other queues lack entries of
     earlier records. With `are_ends_known` every queue that lost its end is in `damaged`. `checksums` are loaded with
     those of the log that was read.
+
+    After a power cut, damaged ranges may lie between records that were written later. They are kept, except in a copy
+    of another broker's log (`is_copy`): it is truncated at the first of them, and copies the rest again.
     """
     dispatcher, queues, index, checkpoint = derived.dispatcher, derived.queues, derived.index, derived.checkpoint
     recovered = Recovered(segments.first_offset)
     start = _start(segments, checkpoint, is_clean=is_clean)
     saved = decode(checkpoint.log_checksums)
+    durable_offset = segments.first_offset
     if saved is not None and saved.timestamps == checkpoint.timestamps:
         # Later files may hold older timestamps, if the clock was set back.
         start = min(start, max(segments.first_offset, segments.start_of(saved.dispatched_offset)))
+        durable_offset = saved.dispatched_offset
     if damaged or not is_index_whole:
         saved = None
     verified = _verified_checksums(saved, segments, start, index, checkpoint) if saved is not None else []
@@ -114,8 +120,15 @@ def recover(
     recovered.records += recovered.checksummed
     recovered.end_offset = scan.end_offset
     recovered.damages, recovered.torn = scan.damages, scan.torn
-    if scan.torn is not None:
-        _truncate(segments, scan.torn)
+    if is_copy and not is_clean:
+        holes = [damage for damage in scan.damages if damage.offset >= durable_offset]
+        if holes:
+            _end_before(holes[0], segments, recovered)
+            checksums.clear()
+            # That of a record which is no longer in the log; an older one only makes the next start read more.
+            dispatcher.timestamp = min(dispatcher.timestamp, checkpoint.min_timestamp)
+    if recovered.torn is not None:
+        _truncate(segments, recovered.torn)
     for queue in queues:
         queue.cut(recovered.end_offset)
         queue.delete_before(segments.first_offset)
@@ -222,6 +235,13 @@ def _is_known(segments: Segments, queue_offset: int, entry: Entry) -> bool:
     if len(head) < _SIZE_AND_QUEUE_OFFSET.size:
         return False
     return _SIZE_AND_QUEUE_OFFSET.unpack(head) == (entry.size, queue_offset)
+
+
+def _end_before(hole: Damage, segments: Segments, recovered: Recovered) -> None:
+    """Let the log end at a damaged range instead of after it."""
+    recovered.end_offset = hole.offset
+    recovered.damages = [damage for damage in recovered.damages if damage.offset < hole.offset]
+    recovered.torn = Damage(hole.offset, segments.data_end(segments.start_of(hole.offset)), hole.reason)
 
 
 def _truncate(segments: Segments, torn: Damage) -> None:
