@@ -51,7 +51,7 @@ def fill(store: Store, count: int = 60, seed: int = 1) -> None:
 
 async def copy(master: Store, slave: Store, size: int = 100, end: int | None = None) -> None:
     """Copy what the slave lacks in pieces of `size` bytes."""
-    slave.begin_copy()
+    await slave.begin_copy()
     offset = master.log.first_offset if slave.is_empty else slave.copy_offset
     end = master.log.end_offset if end is None else end
     while offset < end:
@@ -104,7 +104,7 @@ async def test_a_copied_end_of_a_file_has_the_bytes_of_the_master_in_it(tmp_path
         rest = b"old bytes" * 100
         data = master.log.read(0, SEGMENT_SIZE)
         assert size_and_magic(data, SEGMENT_SIZE - 1000) == (1000, BLANK_MAGIC)
-        slave.begin_copy()
+        await slave.begin_copy()
         await slave.append_copy(0, data[: SEGMENT_SIZE - 992] + rest + bytes(92))
 
         file = (tmp_path / "slave" / "commitlog" / "00000000000000000000").read_bytes()
@@ -172,7 +172,7 @@ async def test_a_power_cut_takes_nothing_back_that_a_copy_has_reported(pieces: i
         fill(master, 20)
         disk = SimulatedDisk()
         async with running(disk, config(SYNC)) as slave:
-            slave.begin_copy()
+            await slave.begin_copy()
             for _ in range(pieces):
                 await slave.append_copy(slave.copy_offset, await master.read_log(slave.copy_offset, 77))
             reported = slave.held_offset
@@ -212,7 +212,7 @@ async def test_damaged_bytes_are_refused_and_nothing_of_them_is_stored() -> None
             data.index(b"two"): "CRC",
         }
         for at, complaint in flips.items():
-            slave.begin_copy()
+            await slave.begin_copy()
             broken = bytearray(data)
             broken[at] ^= 0x55
             with pytest.raises(NotCopied, match=complaint):
@@ -232,7 +232,7 @@ async def test_a_master_with_other_file_sizes_is_named_as_the_reason() -> None:
             await copy(master, slave)
         master.log.delete_before(SEGMENT_SIZE)
     async with running(SimulatedDisk(), other) as slave:
-        slave.begin_copy()
+        await slave.begin_copy()
         with pytest.raises(NotCopied, match="mappedFileSizeCommitLog"):
             await slave.append_copy(SEGMENT_SIZE, b"x")
 

@@ -626,13 +626,17 @@ class Store(Service):
         """What a slave reports to its master: the end of the last whole record, durable under SYNC_FLUSH."""
         return self.flusher.durable_offset if self._is_sync else self.log.end_offset
 
-    def begin_copy(self) -> None:
+    async def begin_copy(self) -> None:
         """Make the log a copy of another one: only `append_copy` may append from now on.
 
-        Called again for every new connection to the master, since the rest of an incomplete record may not come.
+        Called again for every new connection to the master, since the rest of an incomplete record may not come. Under
+        SYNC_FLUSH the log is durable when it returns, so that the copy continues where `held_offset` is.
         """
-        self._copy.reset()
         self._is_copying = True
+        self._copy.reset()
+        if self._is_sync:
+            await self.flusher.flush()
+        self._check_writable()
 
     async def end_copy(self) -> None:
         """Make the log an ordinary one, for example when a slave becomes master; readers then see all of it."""
