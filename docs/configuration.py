@@ -11,6 +11,7 @@ from typing import Any
 from kerolox.broker.config import BrokerConfig, ClientConfig, ServerConfig
 from kerolox.namesrv import NamesrvConfig
 from kerolox.remoting.config import ListenerConfig
+from kerolox.replication.config import ReplicationConfig
 from kerolox.runtime.config import INT_MAX, INT_MIN, Properties
 from kerolox.store.config import StoreConfig
 
@@ -37,6 +38,7 @@ _PARTS: tuple[tuple[str, type[Properties]], ...] = (
     ("Brokers", BrokerConfig),
     ("The port of a broker", ServerConfig),
     ("The store of a broker", StoreConfig),
+    ("Replication", ReplicationConfig),
     ("A broker's connections to NameServers", ClientConfig),
     ("NameServers", NamesrvConfig),
     ("Brokers and NameServers: listening, TLS, logs, metrics", ListenerConfig),

@@ -95,7 +95,7 @@ class Broker(Supervisor):
         self.filter_servers = FilterServers(parts.clock)
         self.registration = self._build_registrar()
         metadata_copy = MetadataCopy(parts, self.request_modes, self.client, on_topics=self.registration.register_soon)
-        self.replication = Replication(parts, metadata_copy)
+        self.replication = Replication(parts, self.client, metadata_copy)
         self.registration.set_master_listener(self.replication.follow)
 
         if settings.store.is_slave:
@@ -107,7 +107,7 @@ class Broker(Supervisor):
         vip_port = settings.server.listen_port - _VIP_PORT_BELOW
         if vip_port > 0:
             self._servers.append(self._build_server(vip_port))
-        self.metrics = BrokerMetrics(parts, self.pop, self.transactions.metrics)
+        self.metrics = BrokerMetrics(parts, self.pop, self.transactions.metrics, self.replication)
         self.metrics_listener = settings.server.metrics_listener(self.metrics.gather)
         super().__init__(*self._build_services())
 
@@ -126,7 +126,7 @@ class Broker(Supervisor):
         admission = Admission(config, parts.topics, clock)
         retry_topics = RetryTopics(parts.topics, parts.groups, self.locks)
         suggested_broker = SuggestedBroker(
-            config, parts.settings.store, parts.groups, lambda: self.replication.metadata_copy.master is not None
+            config, parts.settings.store, parts.groups, lambda: self.replication.has_master
         )
         readable_queues = ReadableQueues(config, parts.topics, self.client, lambda: self.registration.addresses, clock)
         return [
@@ -216,6 +216,7 @@ class Broker(Supervisor):
     async def _check_ports(self) -> None:
         for server in self._servers:
             await server.check()
+        await self.replication.check_port()
 
     def _load_tables(self) -> None:
         queue_counts = self.store.queue_counts()
@@ -232,7 +233,10 @@ class Broker(Supervisor):
         config, addresses = self.settings.broker, self.parts.addresses
         _, port = parse_address(self.server.address)
         addresses.address = format_address((config.broker_ip1, port))
-        addresses.ha_address = format_address((config.broker_ip2, port + 1))
+        server = self.replication.server
+        # A slave registers the address too, as in RocketMQ; nobody connects to it.
+        ha_port = port + 1 if server is None else parse_address(server.address)[1]
+        addresses.ha_address = format_address((config.broker_ip2, ha_port))
         self.parts.message_put.store_host = hosts.pack(config.broker_ip1, port)
 
     def _forget_topic(self, topic: str) -> None:

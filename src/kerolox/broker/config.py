@@ -1,4 +1,4 @@
-"""The settings of a broker: four groups as in Java, read from one properties file."""
+"""The settings of a broker: groups as in Java, and one for replication, read from one properties file."""
 
 import os
 import socket
@@ -9,14 +9,20 @@ from typing import Any
 
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.config import ListenerConfig
+from kerolox.replication.config import ReplicationConfig
 from kerolox.runtime.config import Properties, bounded, changeable, named
 from kerolox.store.config import BrokerRole, StoreConfig
 
 MASTER_ID = 0
 # Keys of features that this broker does not have; `refuse_unsupported` rejects values that would enable them.
 _ACCESS_CONTROL_KEYS = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
-_REPLICATION_KEYS = ("enableDLegerCommitLog", "enableControllerMode", "allAckInSyncStateSet", "duplicationEnable")
-_REPLICA_COUNT_KEYS = ("inSyncReplicas", "minInSyncReplicas", "totalReplicas")
+_REPLICATION_KEYS = (
+    "enableDLegerCommitLog",
+    "enableControllerMode",
+    "enableSlaveActingMaster",
+    "allAckInSyncStateSet",
+    "duplicationEnable",
+)
 
 
 @dataclass(slots=True)
@@ -261,10 +267,17 @@ class Settings:
     server: ServerConfig = field(default_factory=ServerConfig)
     client: ClientConfig = field(default_factory=ClientConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
 
     @property
     def parts(self) -> tuple[Properties, ...]:
-        return self.broker, self.server, self.client, self.store
+        return self.broker, self.server, self.client, self.store, self.replication
+
+    @property
+    def ha_port(self) -> int:
+        """The port on which a master listens for slaves; 0, for any, if the broker itself listens on any port."""
+        port = self.server.listen_port
+        return self.replication.ha_listen_port or (port + 1 if port else 0)
 
     def update(self, properties: Mapping[str, str]) -> None:
         """Apply all settings, or none of them if one is not valid."""
@@ -288,7 +301,7 @@ class Settings:
     @property
     def unknown(self) -> set[str]:
         """Keys without effect that were given, except those that `refuse_unsupported` checks."""
-        return self.broker.extra.keys() - {*_ACCESS_CONTROL_KEYS, *_REPLICATION_KEYS, *_REPLICA_COUNT_KEYS}
+        return self.broker.extra.keys() - {*_ACCESS_CONTROL_KEYS, *_REPLICATION_KEYS}
 
     def refuse_unsupported(self) -> None:
         """Raise ConfigurationError if settings enable access control or a kind of replication that this broker lacks.
@@ -303,13 +316,12 @@ class Settings:
                     "tls.server.need.client.auth=require"
                 )
 
-        disabled = {**dict.fromkeys(_REPLICATION_KEYS, "false"), **dict.fromkeys(_REPLICA_COUNT_KEYS, "1")}
-        for key, value in disabled.items():
-            text = self.broker.extra.get(key, value).strip()
-            if text.lower() not in ("", value):
+        for key in _REPLICATION_KEYS:
+            text = self.broker.extra.get(key, "").strip()
+            if text.lower() not in ("", "false"):
                 raise ConfigurationError(
                     f"{key}={text} is not supported: roles are fixed by brokerRole here; remove the key or set "
-                    f"{key}={value}, and run slaves (brokerRole=SLAVE) if you need copies"
+                    f"{key}=false, and run slaves (brokerRole=SLAVE) if you need copies"
                 )
 
     def settle_identity(self) -> None:
