@@ -9,6 +9,7 @@ from typing import Any
 
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.config import ListenerConfig
+from kerolox.remoting.tls import TlsMode
 from kerolox.replication.config import ReplicationConfig
 from kerolox.runtime.config import Properties, bounded, changeable, named
 from kerolox.store.config import BrokerRole, StoreConfig
@@ -278,6 +279,15 @@ class Settings:
         """The port on which a master listens for slaves; 0, for any, if the broker itself listens on any port."""
         port = self.server.listen_port
         return self.replication.ha_listen_port or (port + 1 if port else 0)
+
+    @property
+    def ha_host(self) -> str:
+        """The address on which a master listens for slaves, without TLS.
+
+        Where clients must use TLS, other machines can connect only if haListenPort is set on purpose.
+        """
+        is_enforced = self.server.tls_server_mode is TlsMode.ENFORCING
+        return "127.0.0.1" if is_enforced and not self.replication.ha_listen_port else self.server.bind_address
 
     def update(self, properties: Mapping[str, str]) -> None:
         """Apply all settings, or none of them if one is not valid."""

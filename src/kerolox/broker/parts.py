@@ -72,6 +72,7 @@ def build_parts(settings: Settings, clock: Clock, disk: Disk) -> BrokerParts:
         append_timeout_seconds=lambda: config.wait_time_mills_in_send_queue / 1000,
         bit_map=filters.bit_map_of if config.enable_calc_filter_bit_map else None,
         copies=ReplicaAcks(settings.replication) if settings.store.broker_role is BrokerRole.SYNC_MASTER else None,
+        is_copy=settings.store.is_slave,
     )
     store = Store(settings.store, clock=clock, disk=disk, hooks=hooks)
     delivery = ScheduledDelivery(store, clock=clock, disk=disk)

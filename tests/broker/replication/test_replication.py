@@ -205,6 +205,14 @@ def test_the_port_for_slaves_is_the_one_above_the_broker(tmp_path: Path) -> None
     assert settings(tmp_path, listenPort="0").ha_port == 0
 
 
+def test_the_port_for_slaves_is_not_opened_to_others_by_accident_where_tls_is_enforced(tmp_path: Path) -> None:
+    public = {"bindAddress": "0.0.0.0", "tls.server.mode": "enforcing"}
+    assert settings(tmp_path).ha_host == "127.0.0.1"
+    assert settings(tmp_path, bindAddress="0.0.0.0").ha_host == "0.0.0.0"
+    assert settings(tmp_path, **public).ha_host == "127.0.0.1"
+    assert settings(tmp_path, haListenPort="10912", **public).ha_host == "0.0.0.0"
+
+
 async def test_a_consumer_finishes_from_the_slave_when_the_master_is_killed(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

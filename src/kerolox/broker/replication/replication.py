@@ -53,7 +53,7 @@ class Replication(Service):
         if self.is_slave:
             self.log_copy = ReplicationClient(parts.store, config, clock)
         else:
-            host, port = self._listening = parts.settings.server.bind_address, parts.settings.ha_port
+            host, port = self._listening = parts.settings.ha_host, parts.settings.ha_port
             self.server = ReplicationServer(parts.store, config, clock, host=host, port=port)
         # The master, and its address for the log, that `run` has not acted on yet.
         self._wanted: tuple[str | None, str] | None = None
