@@ -148,7 +148,7 @@ class JavaMaster:
 
     @handles(b.GetAllTopicConfig)
     def all_topics(self, request: Incoming[b.GetAllTopicConfig]) -> Reply[b.AllTopicConfig]:
-        return Reply(b.AllTopicConfig(), self.topics.encode())
+        return Reply(None, self.topics.encode())
 
     @handles(b.GetAllSubscriptionGroupConfig)
     def all_groups(self, request: Incoming[b.GetAllSubscriptionGroupConfig]) -> Reply[b.AllSubscriptionGroups]:

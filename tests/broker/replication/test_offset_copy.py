@@ -111,7 +111,8 @@ def test_changes_since_a_version_are_found(mine: ConsumerOffsets) -> None:
 
     assert mine.changes_since(seen, count_max=10) == {"t@g": {0: 1, 1: 2}}
     assert mine.changes_since(mine.data_version, count_max=10) == {}
-    assert mine.changes_since(DataVersion(0, 0, 0), count_max=1) is None
+    assert mine.changes_since(DataVersion(0, 0, 0), count_max=3) == mine.table
+    assert mine.changes_since(DataVersion(0, 0, 0), count_max=2) is None
     assert mine.changes_since(DataVersion(99, 0, 0), count_max=10) is None
     mine.delete_group("g")
     assert mine.changes_since(seen, count_max=10) is None

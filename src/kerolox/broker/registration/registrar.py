@@ -323,9 +323,11 @@ class _NameServerLink:
         seconds = self._config.register_broker_timeout_mills / 1000
         self._has_sent = True
         answer = await self._client.call(self.address, request, body, timeout_seconds=seconds)
-        self._master = answer.fields.master_addr
+        # A response without fields has no header.
+        registered = answer.header or BrokerRegistered()
+        self._master = registered.master_addr
         if self._config.broker_id != MASTER_ID:
-            self._registrar.note_answer(self.address, answer.fields)
+            self._registrar.note_answer(self.address, registered)
         if answer.body:
             try:
                 self._table.mark_ordered(KVTable.decode(answer.body).table)

@@ -32,6 +32,9 @@ _ROUND_SECONDS = 10.0
 _TIMEOUT_SECONDS = 3.0
 _PAGE_TIMEOUT_SECONDS = 30.0
 _PAGE_SIZE = 2000
+# After reading the whole table of offsets, that many times as long passes before it is read again: with a million
+# offsets it takes both brokers seconds.
+_PAUSE_RATIO = 20
 # How often a table is read from its first page again, because it has changed between two pages.
 _RESTARTS_MAX = 5
 
@@ -85,6 +88,8 @@ class MetadataCopy(Service):
         self._seen = _Seen()
         # Step → reason of its last failure.
         self._failures: dict[str, str] = {}
+        # Not before this time is the whole table of offsets read again.
+        self._next_table = 0.0
         self._has_delay_progress = False
         self._next_delay_save = 0.0
         # Monotonic time of the last copy that was complete; None if there was none.
@@ -179,7 +184,7 @@ class MetadataCopy(Service):
         await self._copy_changed_tables(changes, seen)
         if query.offsets_version is not None:
             waiting = await self._changed_offsets(address, changes)
-            if seen is self._seen:
+            if seen is self._seen and waiting is not None:
                 seen.waiting = waiting
                 self._apply_waiting()
 
@@ -187,13 +192,18 @@ class MetadataCopy(Service):
         reply = await self._client.call(address, GetMetadataChanges(), query.encode(), timeout_seconds=_TIMEOUT_SECONDS)
         return MetadataChanges.decode(reply.body)
 
-    async def _changed_offsets(self, address: str, changes: MetadataChanges) -> _Waiting:
+    async def _changed_offsets(self, address: str, changes: MetadataChanges) -> _Waiting | None:
+        """Return the changed offsets, or all; None if the whole table is large and was read a short time ago."""
         offsets, version, end = changes.offsets, changes.offsets_version, changes.log_end_offset
         if offsets is None:
+            began = self._clock.monotonic()
+            if began < self._next_table:
+                return None
             table = await self._ask_offsets(address)
             offsets, version = table.offset_table, table.data_version
             # Consumers may have committed offsets of messages that were stored since the master answered.
             end = (await self._ask_changes(address, MetadataQuery())).log_end_offset
+            self._next_table = self._clock.monotonic() + (self._clock.monotonic() - began) * _PAUSE_RATIO
         is_full = changes.offsets is None
         return _Waiting(end, offsets, version, is_full, changes.pop_position, changes.delay_offsets)
 
@@ -262,7 +272,9 @@ class MetadataCopy(Service):
             reply = await self._client.call(address, request, timeout_seconds=_PAGE_TIMEOUT_SECONDS)
             table = TopicConfigTable.decode(reply.body)
             topics.update(table.topic_config_table)
-            return table.data_version, len(table.topic_config_table), reply.fields.total_topic_num
+            # Masters of 4.9 send no header.
+            total = None if reply.header is None else reply.header.total_topic_num
+            return table.data_version, len(table.topic_config_table), total
 
         version = await _read_pages(page, topics.clear)
         if self._master == address and version != self._parts.topics.data_version:
@@ -280,7 +292,8 @@ class MetadataCopy(Service):
             table = SubscriptionGroupTable.decode(reply.body)
             groups.update(table.subscription_group_table)
             forbidden.update(table.forbidden_table or {})
-            return table.data_version, len(table.subscription_group_table), reply.fields.total_group_num
+            total = None if reply.header is None else reply.header.total_group_num
+            return table.data_version, len(table.subscription_group_table), total
 
         version = await _read_pages(page, groups.clear)
         if self._master == address and version != self._parts.groups.data_version:
@@ -326,6 +339,11 @@ class MetadataCopy(Service):
         """Save the progress of the delay levels now and then: if it is old, deliveries are found in the log."""
         self._next_delay_save = self._clock.monotonic() + self._store.config.flush_delay_offset_interval / 1000
         if self._has_delay_progress:
+            end = self._store.log.end_offset
+            await self._store.flusher.flush()
+            if self._store.flusher.durable_offset < end:
+                # A power cut could take a delivery back and leave the progress after it.
+                return
             self._has_delay_progress = False
             try:
                 await self._parts.delivery.offsets.persist()

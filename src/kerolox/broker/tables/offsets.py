@@ -175,18 +175,20 @@ class ConsumerOffsets:
     def changes_since(self, version: DataVersion, *, count_max: int) -> dict[str, dict[int, int]] | None:
         """Return the offsets of the keys that have changed since a version of this table.
 
-        None if there are more than `count_max`, if any were deleted, or if the table never had this version.
+        None if these are more than `count_max` offsets, if any were deleted, or if the table never had this version.
         """
         counter, current = version.counter, self.data_version
         if version.state_version != current.state_version or not self._changes_from <= counter <= current.counter:
             return None
         found: dict[str, dict[int, int]] = {}
+        count = 0
         for key, changed_at in reversed(self._changes.items()):
             if changed_at <= counter:
                 break
-            if len(found) == count_max:
-                return None
             found[key] = self.table[key]
+            count += len(found[key])
+            if count > count_max:
+                return None
         return found
 
     def saved_pop_position(self) -> int | None:

@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 # Entries encoded without yielding to other tasks.
 _KEYS_AT_ONCE = 500
-# Changed keys in a response; a slave that lacks more reads the whole table.
-_CHANGED_KEYS_MAX = 5000
+# Offsets in a response, which is encoded at once; a slave that lacks more reads the whole table.
+_CHANGED_OFFSETS_MAX = 50_000
 
 
 class MetadataProcessor:
@@ -64,7 +64,7 @@ class MetadataProcessor:
             changes.offsets_version = self._offsets.data_version
             changes.pop_position = self._offsets.saved_pop_position()
             if is_known:
-                changes.offsets = self._offsets.changes_since(query.offsets_version, count_max=_CHANGED_KEYS_MAX)
+                changes.offsets = self._offsets.changes_since(query.offsets_version, count_max=_CHANGED_OFFSETS_MAX)
         return Reply(None, changes.encode())
 
     @handles(o.GetAllConsumerOffset)
