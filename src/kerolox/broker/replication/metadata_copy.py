@@ -12,7 +12,6 @@ from kerolox.broker.replication.offset_copy import OffsetCopy
 from kerolox.errors import KeroloxError, ProtocolError, RequestCodeNotSupported
 from kerolox.remoting.client import Client
 from kerolox.runtime.service import Service
-from kerolox.store.config import StoreConfig
 from kerolox.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
 from kerolox.wire.bodies.offsets import ConsumerOffsetTable
 from kerolox.wire.bodies.pop import MessageRequestModes
@@ -106,6 +105,7 @@ class MetadataCopy(Service):
         if address != self._master:
             log.info("metadata is copied from %s", address or "nowhere, no master is known")
             self._master, self._seen = address, _Seen()
+            self._failures.clear()
 
     # Lifecycle
 
@@ -128,16 +128,19 @@ class MetadataCopy(Service):
         if self._master is None:
             return
         self._apply_waiting()
-        is_complete = True
         if seen.has_changes is not False:
-            is_complete = await self._step("changes", self._copy_changes)
+            await self._step("changes", self._copy_changes)
+            self._note_complete()
         if seen.has_changes is False and self._clock.monotonic() >= seen.next_round:
-            is_complete = await self._copy_everything()
+            await self._copy_everything()
             seen.next_round = self._clock.monotonic() + _ROUND_SECONDS
-        if is_complete:
-            self.copied_at = self._clock.monotonic()
+            self._note_complete()
         if self._clock.monotonic() >= self._next_delay_save:
             await self._save_delay_offsets()
+
+    def _note_complete(self) -> None:
+        if not self._failures:
+            self.copied_at = self._clock.monotonic()
 
     async def _step(self, name: str, copy: Callable[[str], Awaitable[None]]) -> bool:
         """Run a step; return whether it succeeded. Whatever the master answers must not end the service."""
@@ -238,7 +241,7 @@ class MetadataCopy(Service):
         if self._parts.delivery.offsets.follow(waiting.delay_offsets):
             self._has_delay_progress = True
 
-    async def _copy_everything(self) -> bool:
+    async def _copy_everything(self) -> None:
         """Copy whole tables, from a master that does not tell what has changed."""
         steps = {
             "topics": self._copy_topics,
@@ -249,10 +252,11 @@ class MetadataCopy(Service):
             "timer checkpoint": self._if_supported(self._copy_timer_checkpoint),
             "timer metrics": self._if_supported(self._copy_timer_metrics),
         }
-        return all([await self._step(name, copy) for name, copy in steps.items()])
+        for name, copy in steps.items():
+            await self._step(name, copy)
 
     def _if_supported(self, copy: Callable[[str], Awaitable[None]]) -> Callable[[str], Awaitable[None]]:
-        """Return the step for tables that masters of 4.9 do not have, nor masters without timers."""
+        """Return the step for a table that masters of 4.9 do not have."""
 
         async def copy_if_supported(address: str) -> None:
             try:
@@ -321,14 +325,14 @@ class MetadataCopy(Service):
             self._modes.take_over(MessageRequestModes.decode(reply.body))
 
     async def _copy_timer_checkpoint(self, address: str) -> None:
-        if _has_timer(self._store.config):
+        if self._store.config.timer_wheel_enable:
             reply = await self._client.call(address, GetTimerCheckPoint(), timeout_seconds=_TIMEOUT_SECONDS)
             # In memory only: a broker that becomes a master finds undelivered messages, and what was delivered, in the
             # log.
             self._parts.timer.checkpoint.follow(reply.body)
 
     async def _copy_timer_metrics(self, address: str) -> None:
-        if _has_timer(self._store.config):
+        if self._store.config.timer_wheel_enable:
             reply = await self._client.call(address, GetTimerMetrics(), timeout_seconds=_TIMEOUT_SECONDS)
             self._parts.timer.metrics.follow(reply.body)
 
@@ -350,10 +354,6 @@ class MetadataCopy(Service):
             except OSError as error:
                 self._has_delay_progress = True
                 log.error("delay offsets could not be saved, retrying: %s", error)
-
-
-def _has_timer(config: StoreConfig) -> bool:
-    return config.timer_wheel_enable
 
 
 # Requests the page that begins with an item of this number, of this version ("" for the first page). Returns the
