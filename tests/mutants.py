@@ -35,6 +35,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "broker/send/admission.py": ("tests/broker/processors/test_send.py", "tests/broker/send"),
     "broker/send/collector.py": ("tests/broker/send", "tests/broker/processors/test_send.py"),
     "broker/send/header_blocks.py": ("tests/broker/send", "tests/broker/test_policies.py"),
+    "wire/header_templates/reader.py": ("tests/wire/header_templates",),
     "message/records/record.py": ("tests/message", "tests/store/test_message_encoder.py"),
     "store/log/commit_log.py": ("tests/store/log", "tests/store/test_store.py"),
     "namesrv/route_table.py": ("tests/namesrv",),
@@ -70,26 +71,24 @@ _FASTER_ONLY = "the general decoder handles the header, too, only slower"
 _THRESHOLD = "a threshold of the fast path: sends are stored and answered alike on both sides of it"
 _CACHE = "how many templates are kept: sends without a template are stored and answered alike"
 _LEARNING = "when, and from which frames, a template is learnt: sends without one are stored and answered alike"
-_BLOCKS = "broker/send/header_blocks.py"
+_READER = "wire/header_templates/reader.py"
 _COLLECTOR = "broker/send/collector.py"
 _RECOVERY = "store/recovery/recovery.py"
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("remoting/router.py", "if _BEGINNING_SIZE < len(beginning) <= _BEGINNING_SIZE + 1:"): _FASTER_ONLY,
     ("remoting/router.py", "if _BEGINNING_SIZE <= len(beginning) < _BEGINNING_SIZE + 1:"): _FASTER_ONLY,
     ("remoting/router.py", "if route is not None and header.startswith(_CODE_FIRST):"): _FASTER_ONLY,
-    (_BLOCKS, "if known is None:"): _CACHE,
-    (_BLOCKS, "if learnt is not None and len(learnt.beginning) > _KEY_SIZE_MIN:"): _CACHE,
-    (_BLOCKS, "if self._wait_count >= 0 or len(block.headers[0]) > HEADER_SIZE_MAX:"): _LEARNING,
-    (_BLOCKS, "if self._wait_count > 0 or len(block.headers[0]) >= HEADER_SIZE_MAX:"): _LEARNING,
-    (_BLOCKS, "is_new_size = len(key) in self._key_sizes"): _CACHE,
-    (_BLOCKS, "self._known = {key: value for key, value in self._known.items() if value is known}"): _CACHE,
+    (_READER, "if self._wait_count >= 0:"): _LEARNING,
+    (_READER, "if len(self) > self._max:"): _CACHE,
+    (_READER, "if learnt is not None and len(learnt[0]) < _SIZE_MAX:"): _CACHE,
+    (_READER, "if len(header) >= _SIZE_MAX or not self._columns_pace.is_due(count):"): _CACHE,
     (
-        _BLOCKS,
-        "if len(self._known) > _KNOWN_MAX or (is_new_size and len(self._key_sizes) >= _KEY_SIZES_MAX):",
-    ): _CACHE,
+        _READER,
+        "if template is not variants[0] and variants.index(template) > _VARIANTS_MAX // 2:",
+    ): "how soon a template in use moves to the front: one that is used still moves before it is dropped",
     (
-        _BLOCKS,
-        "if len(self._known) >= _KNOWN_MAX or (is_new_size and len(self._key_sizes) > _KEY_SIZES_MAX):",
+        _READER,
+        "key_size = 0 if template is None else next((n for n in _KEY_SIZES if n < len(template.beginning)), 0)",
     ): _CACHE,
     (_COLLECTOR, "self._is_busy = sum(map(len, arrived)) > FEW"): _THRESHOLD,
     (_COLLECTOR, "if len(frames) <= FEW and not self._is_busy:"): _THRESHOLD,

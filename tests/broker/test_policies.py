@@ -8,6 +8,7 @@ import pytest
 from kerolox.broker.send.columns import SendColumns
 from kerolox.broker.send.header_blocks import FEW, HeaderBlock
 from kerolox.codes import RequestCode, ResponseCode
+from kerolox.message.plain_properties import PlainProperties
 from kerolox.remoting.router import Router
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT
 from tests.broker.brokers import BrokerFixture, running
@@ -64,8 +65,8 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     add_block = SendColumns.add_block
 
-    def note(sends: SendColumns, block: HeaderBlock) -> None:
-        add_block(sends, block)
+    def note(sends: SendColumns, block: HeaderBlock, plain: PlainProperties) -> None:
+        add_block(sends, block, plain)
         counts.append(len(block))
 
     monkeypatch.setattr(SendColumns, "add_block", note)

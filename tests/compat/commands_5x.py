@@ -64,6 +64,8 @@ def _status_steps(topic: str) -> tuple[Step, ...]:
         Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-b", "0", "-e", "1")),
         Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-m", "1")),
         Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-c", "DefaultCluster")),
+        Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-p", "K")),
+        Step(("queryMsgByKey", "-t", topic, "-k", "key3", "-l", "no_such_last_key")),
         Step(("queryMsgTraceById", "-i", UNIQUE, "-b", "0", "-e", "4102444800000", "-c", "32"), until="^Sub "),
     )
 

@@ -20,6 +20,7 @@ from kerolox.runtime.event_loop import READ_SIZE_MAX, at_end_of_turn
 from kerolox.wire.command import JSON, LARGE_SIZE, ONEWAY_BIT, Answer, Command, encode
 from kerolox.wire.frames import Frame, FrameReader
 from kerolox.wire.header import Header, Request
+from kerolox.wire.header_templates.columns import EqualHeaders
 from kerolox.wire.reply import Reply
 
 log = logging.getLogger(__name__)
@@ -387,6 +388,10 @@ class Connection(Watched):
     def admits(self, request: Incoming[Any], count: int) -> bool:
         """Whether the router's policies admit requests of this connection that equal `request`, undecoded."""
         return self._router.admit_equal(request, self, count)
+
+    def read_equal(self, serializations: Sequence[int], headers: Sequence[bytes]) -> EqualHeaders | None:
+        """Read the headers of collected frames as columns, if they are equal (`HeaderTemplates.read_columns`)."""
+        return self._router.templates.read_columns(serializations, headers)
 
     def decode_taken(
         self, frames: Sequence[Frame], origins: "Sequence[Connection]"

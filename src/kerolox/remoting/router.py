@@ -28,7 +28,7 @@ from kerolox.wire.command import (
 )
 from kerolox.wire.frames import Frame
 from kerolox.wire.header import Empty, ExtFields, Header, Request
-from kerolox.wire.header_templates import HeaderTemplates
+from kerolox.wire.header_templates.reader import HeaderTemplates
 from kerolox.wire.integers import Int32
 from kerolox.wire.reply import Reply
 
@@ -149,7 +149,7 @@ class Router:
         self._table: dict[int, _Route] = {}
         self._by_digits: dict[bytes, _Route] = {}
         self._by_beginning: dict[bytes, _Route] = {}
-        self._templates = HeaderTemplates()
+        self.templates = HeaderTemplates()
         # Created with the first response that may be repeated (`Reply.again`).
         self.response_cache: ResponseCache | None = None
         # Gets the frames of a read before they are decoded, if all are requests that it takes. It may keep them, to
@@ -275,6 +275,9 @@ class Router:
             request.serialization, _, request.body = frame
             request.origin = connection
             decoded.append(request if not self._policies or self._is_admitted(request) else None)
+        if isinstance(decoded[0], Incoming):
+            learnt = msgspec.structs.replace(decoded[0], body=b"", origin=None)
+            self.templates.learn_columns(frames[0][1], learnt, len(frames))
         return decoded
 
     def _is_admitted(self, request: Incoming[Any]) -> bool:
@@ -290,7 +293,7 @@ class Router:
 
     def _decode_binary(self, header: bytes) -> Incoming[Any] | None:
         """Decode a binary header with a template; None if no template matches it."""
-        known = self._templates.read(header)
+        known = self.templates.read(header)
         if known is None:
             return None
         code, language, version, opaque, flag, typed = known
@@ -351,7 +354,7 @@ class Router:
         except SystemFailure as error:
             return _failed(request, error, route.error_ext)
         if learnt:
-            self._templates.learn(learnt, request.header, request.language)
+            self.templates.learn(learnt, request.header, request.language)
         return self._dispatch(route, request)
 
     def _dispatch(self, route: _Route, request: Incoming[Any], header: bytes = b"") -> Answer | None:

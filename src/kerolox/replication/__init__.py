@@ -1,1 +1,1 @@
-"""Copies the commit log to other brokers, over RocketMQ's HA protocol."""
+"""Copies the commit log to other brokers, over RocketMQ's HA protocols."""

@@ -12,12 +12,13 @@ from kerolox.broker.send.columns import SendColumns
 from kerolox.broker.send.header_blocks import FEW, HeaderBlock
 from kerolox.codes import RequestCode, ResponseCode
 from kerolox.message import sysflag
+from kerolox.message.plain_properties import PlainProperties
 from kerolox.remoting.address import parse_address
 from kerolox.remoting.connection import Connection
 from kerolox.remoting.router import Router
 from kerolox.wire.command import BINARY, JSON, ONEWAY_BIT, Command, decode, encode
 from kerolox.wire.frames import Frame, FrameReader
-from kerolox.wire.header_columns import Columns, HeaderColumns
+from kerolox.wire.header_templates.columns import EqualHeaders, HeaderColumns
 from kerolox.wire.headers.messages import SendMessageV2, Sent
 from tests.broker.brokers import BrokerFixture, running, sending
 
@@ -63,8 +64,8 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     add_block = SendColumns.add_block
 
-    def note(sends: SendColumns, block: HeaderBlock) -> None:
-        add_block(sends, block)
+    def note(sends: SendColumns, block: HeaderBlock, plain: PlainProperties) -> None:
+        add_block(sends, block, plain)
         counts.append(len(block))
 
     monkeypatch.setattr(SendColumns, "add_block", note)
@@ -453,14 +454,14 @@ async def test_all_sends_are_answered_if_a_template_fails(
     senders = [await connect() for _ in range(2)]
     for sender, tags in zip(senders, ("red", "green"), strict=True):
         await sender.exchange(frames_of(100_000, names={"TAGS": tags}))
-    made = HeaderColumns.columns
+    made = HeaderColumns.read
 
-    def columns(alike: HeaderColumns, headers: list[bytes]) -> Columns | None:
-        if b"red" in alike.after:
+    def read(known: HeaderColumns, serializations: list[int], headers: list[bytes]) -> EqualHeaders | None:
+        if b"red" in known.after:
             raise MemoryError("no room for the headers")
-        return made(alike, headers)
+        return made(known, serializations, headers)
 
-    monkeypatch.setattr(HeaderColumns, "columns", columns)
+    monkeypatch.setattr(HeaderColumns, "read", read)
 
     exchanged = [
         senders[0].exchange(frames_of(200_000, names={"TAGS": "red"})),

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from kerolox.broker.parts import BrokerParts
 from kerolox.broker.send.admission import Admission
 from kerolox.broker.send.columns import SendColumns
-from kerolox.broker.send.header_blocks import FEW, HeaderBlock, HeaderBlocks
+from kerolox.broker.send.header_blocks import FEW, HeaderBlock
 from kerolox.broker.send.put import MessagePut, refusal
 from kerolox.broker.send.responses import UNIQUE_KEY_SIZE_MAX, Place, SendResponses, places_of
 from kerolox.message import property_names, sysflag
@@ -64,7 +64,6 @@ class SendCollector:
         self.began = 0
         self.statistics = parts.statistics
         self.answers = SendResponses(config, message_put)
-        self._blocks = HeaderBlocks()
         # Whether the last loop iteration brought at least FEW sends.
         self._is_busy = False
 
@@ -111,10 +110,9 @@ class SendCollector:
             for request in arrived[0]:
                 request.connection.handle_taken(request)
             return
-        candidates: list[tuple[bytes, Incoming[Any]]] = []
         readable: list[Group] = []
         for group in arrived:
-            for part in self._readable(group, candidates):
+            for part in self._readable(group):
                 if readable and isinstance(part, list) and isinstance(readable[-1], list):
                     readable[-1] += part
                 else:
@@ -126,22 +124,20 @@ class SendCollector:
         except Exception:
             # These and all other requests must be answered, whatever failed.
             log.exception("handling %d sends one by one", sum(map(len, readable)))
-            sends, candidates = SendColumns.without_messages(readable), []
+            sends = SendColumns.without_messages(readable)
             unusual = set(range(len(sends)))
         first = 0
         for end in (*sorted(unusual), len(sends)):
             self._store(sends, first, end)
             _handle_singly(sends, end, min(end + 1, len(sends)))
             first = end + 1
-        for header, request in candidates:
-            self._learn(header, request, sends)
 
-    def _readable(self, group: Group, candidates: list[tuple[bytes, Incoming[Any]]]) -> Iterator[Group]:
-        """Read blocks with templates, if the policies admit their requests; otherwise decode each request."""
+    def _readable(self, group: Group) -> Iterator[Group]:
+        """Read blocks as columns, if the policies admit their requests; otherwise decode each request."""
         if not isinstance(group, HeaderBlock):
             yield group
             return
-        if self._read(group):
+        if _read(group):
             admitted = [_is_admitted(group, connection, count) for connection, count in group.owners]
             if all(admitted):
                 yield group
@@ -150,37 +146,19 @@ class SendCollector:
         elif len(group.owners) > 1 and max(count for _, count in group.owners) >= FEW:
             # Producers on different connections may have different headers.
             split = group.split()
-            parts = zip(
-                split, [self._read(part) and _is_admitted(part, *part.owners[0]) for part in split], strict=True
-            )
+            parts = zip(split, [_read(part) and _is_admitted(part, *part.owners[0]) for part in split], strict=True)
         else:
             parts = zip([group], [False], strict=True)
         for part, is_admitted in parts:
             if is_admitted:
                 yield part
             else:
-                yield from self._decode(part, candidates)
+                yield from self._decode(part)
 
-    def _read(self, block: HeaderBlock) -> bool:
-        """Whether a template reads a block."""
-        known = self._blocks.find(block)
-        if known is None:
-            return False
-        try:
-            if block.read(known):
-                self._blocks.note_used()
-                return True
-        except Exception:
-            log.exception("decoding %d sends one by one", len(block))
-        self._blocks.forget(known)
-        return False
-
-    def _decode(self, block: HeaderBlock, candidates: list[tuple[bytes, Incoming[Any]]]) -> Iterator[Group]:
+    def _decode(self, block: HeaderBlock) -> Iterator[Group]:
         """Decode frames, and yield the requests that are taken."""
         origins = block.origins
         decoded = origins[0].decode_taken(block.frames, origins)
-        if isinstance(decoded[0], Incoming) and self._blocks.is_learning(block):
-            candidates.append((block.headers[0], decoded[0]))
         taken: list[Incoming[Any]] = []
         for item, connection in zip(decoded, origins, strict=True):
             if isinstance(item, Incoming):
@@ -241,12 +219,6 @@ class SendCollector:
         self.request_queue.under_way += len(part)
         Run(self, part).submit(self._message_put)
 
-    def _learn(self, header: bytes, request: Incoming[Any], sends: SendColumns) -> None:
-        """Learn a template from a header if it was that of a plain send without keys."""
-        row = next((row for row, known in enumerate(sends.requests) if known is request), None)
-        if row is not None and sends.unique_keys[row] and not sends.keys[row]:
-            self._blocks.learn(header, request, sends.unique_keys[row], sends.tags[row])
-
     def refused(self, error: Exception) -> Reply[h.Sent]:
         return self._admission.refused(refusal(error))
 
@@ -261,11 +233,19 @@ class SendCollector:
         )
 
 
+def _read(block: HeaderBlock) -> bool:
+    try:
+        return block.read()
+    except Exception:
+        log.exception("decoding %d sends one by one", len(block))
+        return False
+
+
 def _is_admitted(block: HeaderBlock, connection: Connection, count: int) -> bool:
     """Whether the policies admit the requests of a connection in a block, without decoding each."""
-    assert block.known is not None
+    assert block.equal is not None
     try:
-        return connection.admits(block.known.request, count)
+        return connection.admits(block.equal.template.request, count)
     except Exception:
         log.exception("decoding %d sends one by one", count)
         return False

@@ -26,7 +26,7 @@ class SendColumns:
 
     # A property that the broker adds to each message.
     cluster: bytes
-    # The decoded requests; None for those that a template has read.
+    # The decoded requests; None for those that were read as columns.
     requests: list[Incoming[Any] | None] = field(default_factory=list)
     origins: list[Connection] = field(default_factory=list)
     opaques: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class SendColumns:
     keys: list[bytes] = field(default_factory=list)
     tags: list[bytes] = field(default_factory=list)
     tags_codes: list[int] = field(default_factory=list)
-    # Blocks that a template has read, each with the index of its first row.
+    # Blocks that were read as columns, each with the index of its first row.
     blocks: list[tuple[int, HeaderBlock]] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class SendColumns:
     def add_all(self, groups: Sequence[list[Incoming[Any]] | HeaderBlock], plain: PlainProperties) -> None:
         for group in groups:
             if isinstance(group, HeaderBlock):
-                self.add_block(group)
+                self.add_block(group, plain)
             else:
                 self.add_requests(group, plain)
 
@@ -106,32 +106,35 @@ class SendColumns:
         self.tags += tags
         self.tags_codes += [tags_code(tag) if tag else 0 for tag in tags]
 
-    def add_block(self, block: HeaderBlock) -> None:
-        """Add requests that a template has read."""
-        assert block.known is not None
-        assert block.columns is not None
-        template, columns, request, tag = block.known.template, block.columns, block.known.request, block.known.tag
-        count, header, messages = len(block), template.sending, self.messages
+    def add_block(self, block: HeaderBlock, plain: PlainProperties) -> None:
+        """Add requests whose headers were read as columns."""
+        equal = block.equal
+        assert equal is not None
+        template, count, messages = equal.template, len(block), self.messages
+        header, request = template.sending, template.request
         self.blocks.append((len(self), block))
         for connection, number in block.owners:
             self.origins += [connection] * number
             messages.born_hosts += [born_host(connection.remote)] * number
         self.requests += [None] * count
-        self.opaques += columns.opaques
+        self.opaques += equal.opaques
         self.request_flags += [request.flag] * count
         self.serializations += [template.serialization] * count
         self.batches += [bool(header.batch)] * count
-        messages.queues += zip(repeat(header.topic), columns.queue_ids, strict=False)
+        messages.queues += zip(repeat(header.topic), equal.queue_ids, strict=False)
         messages.flags += [header.flag] * count
         messages.sys_flags += [header.sys_flag] * count
-        messages.born_timestamps += columns.born_timestamps
+        messages.born_timestamps += equal.born_timestamps
         messages.reconsume_times += [header.reconsume_times or 0] * count
         messages.bodies += block.bodies
         before, after = template.before, template.after
         after += self.cluster if after.endswith(b"\x02") else b"\x02" + self.cluster
-        messages.properties += [before + key + after for key in columns.unique_keys]
-        self.unique_keys += columns.unique_keys
-        self.keys += [b""] * count
+        messages.properties += [before + key + after for key in equal.unique_keys]
+        # All but the unique keys are the same.
+        found = plain.read(equal.properties(0))
+        _, keys, tag = found or (b"", b"", b"")
+        self.unique_keys += equal.unique_keys if found else [b""] * count
+        self.keys += [keys] * count
         self.tags += [tag] * count
         self.tags_codes += [tags_code(tag)] * count
 

@@ -1,4 +1,4 @@
-"""Binary headers that match a learnt template."""
+"""Headers that match a learnt template: what is learnt, remembered and forgotten."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerolox.wire import binary, header_templates
+from kerolox.remoting.router import Incoming
+from kerolox.wire import binary
+from kerolox.wire.command import BINARY, JSON
 from kerolox.wire.header import Request
-from kerolox.wire.header_templates import HeaderTemplates
+from kerolox.wire.header_templates import reader
+from kerolox.wire.header_templates.columns import compile_columns
+from kerolox.wire.header_templates.reader import HeaderTemplates
+from kerolox.wire.header_templates.single import compile_single
 from kerolox.wire.headers import messages as h
 
 SENDING = {
@@ -61,9 +66,9 @@ def learn(known: HeaderTemplates, request: type[Request[Any]], header: bytes) ->
 
 
 def requests_in(known: HeaderTemplates) -> list[Any]:
-    """Return the decoded requests that templates know."""
-    templates = [template for variants in known._templates.values() for template in variants]
-    return [request for template in templates for request in template.requests.values()]
+    """Return the decoded requests that are remembered."""
+    kept = [requests for _, requests in known._single.values()]
+    return [request for requests in kept for request in (*requests.values(), *requests._older.values())]
 
 
 @pytest.mark.parametrize(("request_type", "fields"), REQUESTS)
@@ -203,38 +208,44 @@ def test_neither_long_nor_varying_fields_are_kept_in_templates() -> None:
     assert len(str(request)) < 1_000
 
 
-def test_the_number_of_templates_and_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(header_templates, "_REQUESTS_MAX", 50)
-    monkeypatch.setattr(header_templates, "_WAIT_COUNT_MAX", 0)
-    known = HeaderTemplates()
+def in_order(number: int) -> dict[str, str]:
+    """Return the fields in one of twelve orders."""
     names = list(SENDING)
+    return {name: SENDING[name] for name in names[number % 12 :] + names[: number % 12]}
+
+
+def test_the_number_of_templates_and_requests_is_limited() -> None:
+    known = HeaderTemplates(requests_max=50, wait_count_max=0)
     for number in range(200):
-        order = {name: SENDING[name] for name in names[number % 12 :] + names[: number % 12]}
-        learn(known, h.SendMessageV2, encoded(h.SendMessageV2, order | {"b": f"topic-{number}"}))
+        learn(known, h.SendMessageV2, encoded(h.SendMessageV2, in_order(number) | {"b": f"topic-{number}"}))
 
     assert len(requests_in(known)) <= 50
-    assert sum(map(len, known._templates.values())) <= 4
-    for code in range(200):
-        header = encoded(h.SendMessageV2, SENDING)
-        learn(known, h.SendMessageV2, header[:2] + bytes((code,)) + header[3:])
-    assert len(known._templates) <= 64
+    assert sum(len(variants) for variants, _ in known._single.values()) <= 8
+
+
+def test_headers_in_use_are_remembered_beside_a_client_with_ever_new_ones() -> None:
+    known = HeaderTemplates(requests_max=50, wait_count_max=0)
+    usual = encoded(h.SendMessageV2, SENDING)
+    learn(known, h.SendMessageV2, usual)
+
+    for number in range(1, 1000):
+        learn(known, h.SendMessageV2, encoded(h.SendMessageV2, in_order(number) | {"b": f"topic-{number}"}))
+        assert known.read(usual) is not None
+
+    assert known.read(encoded(h.SendMessageV2, in_order(1) | {"b": "topic-1"})) is None
 
 
 def test_a_client_with_ever_new_headers_has_few_templates_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     known = HeaderTemplates()
     compiled: list[bytes] = []
-    compile_template = header_templates._compile
 
     def note(header: bytes, *rest: Any) -> Any:
         compiled.append(header)
-        return compile_template(header, *rest)
+        return compile_single(header, *rest)
 
-    monkeypatch.setattr(header_templates, "_compile", note)
-    names = list(SENDING)
+    monkeypatch.setattr(reader, "compile_single", note)
     for number in range(10_000):
-        shift = number % 12
-        order = {name: SENDING[name] for name in names[shift:] + names[:shift]}
-        learn(known, h.SendMessageV2, encoded(h.SendMessageV2, order | {"j": str(number)}))
+        learn(known, h.SendMessageV2, encoded(h.SendMessageV2, in_order(number) | {"j": str(number)}))
 
     assert len(compiled) < 12
 
@@ -250,3 +261,91 @@ def test_the_language_of_a_request_is_that_of_its_client() -> None:
 
         assert found is not None
         assert found[1:5] == (language, 123, 9, 0)
+
+
+def columns_of(known: HeaderTemplates, topic: str, count: int = 16, *, is_learning: bool = True) -> bool:
+    """Read equal headers as columns, or decode them and learn from the first; whether they were read."""
+    headers = [encoded(h.SendMessageV2, SENDING | {"b": topic}, opaque) for opaque in range(count)]
+    if known.read_columns([BINARY] * count, headers) is not None:
+        return True
+    if is_learning:
+        request = h.SendMessageV2.decode(binary.decode(headers[0])[-1])
+        code = h.SendMessageV2.code
+        known.learn_columns(headers[0], Incoming(code=code, opaque=0, serialization=BINARY, header=request), count)
+    return False
+
+
+def test_equal_headers_are_read_as_columns_beside_a_client_with_ever_new_ones() -> None:
+    known = HeaderTemplates(columns_max=8)
+    for topic in ("orders", "refunds"):
+        while not columns_of(known, topic):
+            pass
+
+    for number in range(2000):
+        columns_of(known, f"topic-{number}")
+        assert columns_of(known, "orders", is_learning=False)
+        assert columns_of(known, "refunds", is_learning=False)
+    assert len(known._columns) <= 8
+
+
+def test_a_client_with_ever_new_headers_has_few_columns_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = HeaderTemplates()
+    columns_of(known, "orders")
+    learnt: list[bytes] = []
+
+    def note(header: bytes, request: Any) -> Any:
+        learnt.append(header)
+        return compile_columns(header, request)
+
+    monkeypatch.setattr(reader, "compile_columns", note)
+    for number in range(1000):
+        columns_of(known, f"topic-{number}")
+        # The template of another client is in use all the time.
+        assert columns_of(known, "orders", is_learning=False)
+
+    assert len(learnt) < 12
+
+
+def test_while_templates_are_used_the_next_are_learnt_soon() -> None:
+    known = HeaderTemplates()
+
+    for number in range(20):
+        read = [columns_of(known, f"topic-{number}") for _ in range(4)]
+
+        assert read[-1], number
+
+
+def test_a_template_that_keeps_failing_is_forgotten() -> None:
+    known = HeaderTemplates()
+    columns_of(known, "orders")
+    usual, other = (encoded(h.SendMessageV2, SENDING | {"b": "orders", "k": text}) for text in ("false", "FALSE"))
+
+    for _ in range(3):
+        assert known.read_columns([BINARY] * 2, [usual, other]) is None
+    assert known.read_columns([BINARY] * 2, [usual, usual]) is not None
+    for _ in range(4):
+        assert known.read_columns([BINARY] * 2, [usual, other]) is None
+
+    assert known.read_columns([BINARY] * 2, [usual, usual]) is None
+
+
+@pytest.mark.parametrize("size", [800, 1024])
+def test_long_headers_are_not_learnt_as_columns(size: int) -> None:
+    known = HeaderTemplates()
+
+    for _ in range(2):
+        columns_of(known, "t" * size)
+
+    assert columns_of(known, "t" * size) is (size == 800)
+
+
+def test_headers_of_two_sizes_or_serializations_are_not_read_as_columns() -> None:
+    known = HeaderTemplates()
+    columns_of(known, "orders")
+    usual, longer = (encoded(h.SendMessageV2, SENDING | {"b": "orders", "e": queue_id}) for queue_id in ("3", "12"))
+
+    for _ in range(10):
+        assert known.read_columns([BINARY] * 2, [usual, longer]) is None
+        assert known.read_columns([BINARY, JSON], [usual, usual]) is None
+
+    assert known.read_columns([BINARY] * 2, [usual, usual]) is not None
