@@ -108,6 +108,7 @@ class Clusters(Blocking[AsyncClusters]):
     brokers = blocks(AsyncClusters.brokers)
     runtime_info = blocks(AsyncClusters.runtime_info)
     ha_status = blocks(AsyncClusters.ha_status)
+    reset_master_flush_offset = blocks(AsyncClusters.reset_master_flush_offset)
     wipe_write_permission = blocks(AsyncClusters.wipe_write_permission)
     add_write_permission = blocks(AsyncClusters.add_write_permission)
     clean_expired_queues = blocks(AsyncClusters.clean_expired_queues)

@@ -170,15 +170,21 @@ class ReplicationClient(Service):
 
     async def _receive(self, reader: asyncio.StreamReader, asked: int) -> None:
         frames = FrameParser()
+        has_received = False
         while data := await reader.read(_READ_SIZE):
             self._last_read, self._last_read_millis = self._clock.monotonic(), self._clock.millis()
             self._rate.add(len(data))
+            has_received = True
             for offset, piece in _joined(list(frames.feed(data))):
                 await self._take(offset, piece, asked)
             if self._is_sync:
                 self._appended.set()
             else:
                 self._report()
+        if not has_received:
+            raise StreamError(
+                f"the master closed the connection without sending anything; its log may not hold {asked}, see there"
+            )
         raise StreamError("the master closed the connection")
 
     async def _take(self, offset: int, piece: bytes, asked: int) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 import msgspec
 
 from kerolox.remoting.address import format_address
+from kerolox.remoting.server.connection_limit import LogLimit
 from kerolox.replication.classic_stream import WHOLE_LOG, ReportParser, StreamError, encode_header
 from kerolox.replication.config import ReplicationConfig
 from kerolox.replication.rates import ByteRate
@@ -40,12 +41,18 @@ class SlaveConnection(asyncio.Protocol):
     """
 
     def __init__(
-        self, store: Store, config: ReplicationConfig, clock: Clock, on_change: Callable[["SlaveConnection"], None]
+        self,
+        store: Store,
+        config: ReplicationConfig,
+        clock: Clock,
+        on_change: Callable[["SlaveConnection"], None],
+        log_limit: LogLimit,
     ) -> None:
         self._store = store
         self._config = config
         self._clock = clock
         self._on_change = on_change
+        self._log_limit = log_limit
         self._reports = ReportParser()
         self._transport: asyncio.Transport | None = None
         self._sending: asyncio.Task[None] | None = None
@@ -72,7 +79,7 @@ class SlaveConnection(asyncio.Protocol):
         self.address = format_address(peer)
         self.slave = peer[0] if isinstance(peer, tuple) else self.address
         self.is_open = True
-        log.info("slave %s connected", self.address)
+        log.debug("slave %s connected", self.address)
         self._on_change(self)
 
     def data_received(self, data: bytes) -> None:
@@ -83,7 +90,7 @@ class SlaveConnection(asyncio.Protocol):
             for number in self._reports.feed(data):
                 self._take(number)
         except StreamError as error:
-            log.warning("closing the connection of slave %s: %s", self.address, error)
+            log.log(self._log_limit.level(), "closing the connection of slave %s: %s", self.address, error)
             self.close()
         self._on_change(self)
 
@@ -94,7 +101,7 @@ class SlaveConnection(asyncio.Protocol):
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.is_open:
+        if self.ack_offset is not None:
             log.info("slave %s disconnected%s", self.address, f": {exc}" if exc else "")
         self.close()
         self._on_change(self)
@@ -183,7 +190,8 @@ class SlaveConnection(asyncio.Protocol):
         """Send a heartbeat if nothing was sent for long, and close if nothing was received for long."""
         now, config = self._clock.monotonic(), self._config
         if now - self._last_read > config.ha_housekeeping_interval / 1000:
-            log.warning("closing the connection of slave %s: no report for %g s", self.address, now - self._last_read)
+            silent = now - self._last_read
+            log.log(self._log_limit.level(), "closing the connection of %s: no report for %g s", self.address, silent)
             self.close()
             self._on_change(self)
         elif (

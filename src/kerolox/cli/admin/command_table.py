@@ -35,7 +35,7 @@ _ORDER = (
     *("deleteAclConfig", "clusterAclConfigVersion", "updateGlobalWhiteAddr", "exportMetadata", "exportConfigs"),
     "exportMetrics",
     # New in 5.x.
-    *("updateTopicList", "haStatus", "updateSubGroupList", "setConsumeMode"),
+    *("resetMasterFlushOffset", "updateTopicList", "haStatus", "updateSubGroupList", "setConsumeMode"),
     *("createAcl", "updateAcl", "deleteAcl", "getAcl", "listAcl", "copyAcl"),
     *("createUser", "updateUser", "deleteUser", "getUser", "listUser", "copyUser"),
 )
