@@ -37,7 +37,7 @@ FIELDS: dict[type[Header], str] = {
     ),
 }
 # The one field that is an addition of ours.
-ADDED = {h.RegisterBrokerToController: ["storeId"]}
+ADDED: dict[type[Header], list[str]] = {h.RegisterBrokerToController: ["storeId"]}
 
 
 @pytest.mark.parametrize("kind", FIELDS, ids=lambda kind: kind.__name__)
