@@ -26,7 +26,7 @@ def require_etcd() -> str:
 def running_etcd(directory: Path) -> Iterator[str]:
     """Run one etcd on free ports until the block ends; yield its URL."""
     path = require_etcd()
-    client, peer = (f"http://127.0.0.1:{port}" for port in _free_ports(2))
+    client, peer = (f"http://127.0.0.1:{port}" for port in free_ports(2))
     with (directory / "etcd.log").open("wb") as log:
         process = subprocess.Popen(
             [
@@ -59,7 +59,7 @@ async def _wait_until_ready(url: str) -> None:
             await asyncio.sleep(0.05)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [it.getsockname()[1] for it in sockets]
