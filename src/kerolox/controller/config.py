@@ -47,8 +47,7 @@ class ControllerConfig(ListenerConfig):
     # The directory of the broker groups, for `controllerStorage=file`.
     controller_store_path: Path = field(default_factory=lambda: Path.home() / "KeroloxController")
 
-    # Storage, which RocketMQ does not have: it replicates between controllers.
-    # `file` for a single controller, `etcd` for several.
+    # `file` for a single controller, `etcd` for several. RocketMQ replicates between controllers instead.
     controller_storage: ControllerStorage = ControllerStorage.FILE
     # Such as `http://10.0.0.1:2379;http://10.0.0.2:2379`.
     etcd_endpoints: str = ""
@@ -73,9 +72,9 @@ class ControllerConfig(ListenerConfig):
     jraft_controller_rpc_addr: str = named("jRaftControllerRPCAddr", "")
 
     # Elections
+    notify_broker_role_changed: bool = changeable(True)
     # Elects a broker outside the sync state set if no member lives, which loses acknowledged messages.
     enable_elect_unclean_master: bool = False
-    notify_broker_role_changed: bool = changeable(True)
     scan_not_active_broker_interval: int = changeable(5000, 10, 600_000)
     scan_inactive_master_interval: int = changeable(5000, 10, 600_000)
     elect_master_max_retry_count: int = changeable(3, 1, 100)
