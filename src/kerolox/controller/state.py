@@ -166,11 +166,13 @@ def register_broker(
     if after.master == broker_id:
         # It has restarted: see the rules above.
         after = _without_master(after)
+    # A Java broker needs the body, also if there is no master.
+    body = after.encoded_set()
     if after.master is None or after.master not in living:
-        return Decision(after, Reply(fields))
+        return Decision(after, Reply(fields, body))
     fields.master_broker_id, fields.master_address = after.master, after.master_address
     fields.master_epoch, fields.sync_state_set_epoch = after.master_epoch, after.sync_state_set_epoch
-    return Decision(after, Reply(fields, after.encoded_set()))
+    return Decision(after, Reply(fields, body))
 
 
 # Elections

@@ -39,7 +39,7 @@ class ApplyBrokerId(Request[BrokerIdApplied], code=RequestCode.CONTROLLER_APPLY_
 
 
 class BrokerRegisteredAtController(Header):
-    """The master is set only if it is alive. Response body: SyncStateSet, likewise."""
+    """The master is set only if it is alive. Response body: SyncStateSet, in any case."""
 
     master_broker_id: Int64 | None = None
     master_address: str | None = None
