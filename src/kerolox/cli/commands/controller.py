@@ -41,7 +41,7 @@ def controller(
     log_dir: Path | None,
     log_format: str | None,
 ) -> None:
-    """Run a controller, which elects the masters of broker groups, until SIGTERM or Ctrl-C."""
+    """Run a controller until SIGTERM or Ctrl-C. It elects the masters of broker groups."""
     overrides = {
         "bindAddress": bind,
         "listenPort": port,
