@@ -6,6 +6,7 @@ import kerolox.cli.admin.auth.policies
 import kerolox.cli.admin.auth.users
 import kerolox.cli.admin.cluster.brokers
 import kerolox.cli.admin.cluster.clusters
+import kerolox.cli.admin.cluster.controllers
 import kerolox.cli.admin.cluster.export
 import kerolox.cli.admin.cluster.export_metrics
 import kerolox.cli.admin.cluster.namesrv
@@ -36,6 +37,8 @@ _ORDER = (
     "exportMetrics",
     # New in 5.x.
     *("resetMasterFlushOffset", "updateTopicList", "haStatus", "updateSubGroupList", "setConsumeMode"),
+    *("getSyncStateSet", "getBrokerEpoch", "getControllerMetaData", "getControllerConfig", "updateControllerConfig"),
+    *("electMaster", "cleanBrokerMetadata"),
     *("createAcl", "updateAcl", "deleteAcl", "getAcl", "listAcl", "copyAcl"),
     *("createUser", "updateUser", "deleteUser", "getUser", "listUser", "copyUser"),
 )
