@@ -224,7 +224,8 @@ def elect_master(
     members = BrokerMemberGroup(
         after.cluster, request.broker_name, {number: it.address for number, it in after.replicas.items()}
     )
-    body = ElectMasterResponseBody(members, [chosen]).encode()
+    # Standard JSON: Java's mqadmin reads this body as another class, and cannot skip keys without quotes.
+    body = ElectMasterResponseBody(members, [chosen]).encode(strict=True)
     return Decision(after, Reply(_elected(after), body), role_change(after, living))
 
 

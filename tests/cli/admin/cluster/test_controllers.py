@@ -109,9 +109,9 @@ def test_epochs_of_brokers_are_printed(tool: Tool, servers: Running) -> None:
     printed = tool("getBrokerEpoch", "-b", NAME)
 
     assert printed == (
-        f"\n\n#clusterName\t{CLUSTER}\n#brokerName\t{NAME}\n#brokerAddr\t{servers.namesrv}\n#brokerId\t1"
-        "\n#Epoch: EpochEntry{epoch=1, startOffset=0, endOffset=500}"
-        "\n#Epoch: EpochEntry{epoch=3, startOffset=500, endOffset=942}"
+        f"\n#clusterName\t{CLUSTER}\n#brokerName\t{NAME}\n#brokerAddr\t{servers.namesrv}\n#brokerId\t1\n"
+        "#Epoch: EpochEntry{epoch=1, startOffset=0, endOffset=500}\n"
+        "#Epoch: EpochEntry{epoch=3, startOffset=500, endOffset=942}\n"
     )
     assert tool("getBrokerEpoch", "-c", CLUSTER) == printed
     assert tool.json("getBrokerEpoch", "-b", NAME)[0]["epochList"][1]["endOffset"] == 942
@@ -123,7 +123,7 @@ def test_the_leader_is_printed(tool: Tool, servers: Running) -> None:
 
     assert tool("getControllerMetaData", "-a", address) == (
         f"\n#ControllerGroup\tcontroller\n#ControllerLeaderId\tn0\n#ControllerLeaderAddress\t{address}\n"
-        f"#Peer:\tn0:{address}"
+        f"#Peer:\tn0:{address}\n"
     )
 
 

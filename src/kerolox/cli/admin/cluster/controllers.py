@@ -16,11 +16,7 @@ _CONTROLLER = required("a", "controllerAddress", "the address of controller")
 _CAPITAL_CONTROLLER = required("a", "controllerAddress", "The address of controller")
 _CONTROLLERS = required("a", "controllerAddress", "Controller address list, eg: 192.168.0.1:9878;192.168.0.2:9878")
 _NAME = required("bn", "brokerName", "The broker name of the replicas that require to be manipulated")
-_WHICH = (
-    Flag("c", "clusterName", "which cluster"),
-    Flag("b", "brokerName", "which broker to fetch"),
-    Flag("i", "interval", "the interval(second) of get info"),
-)
+_INTERVAL = Flag("i", "interval", "the interval(second) of get info")
 
 
 def _require_brokers(call: Call) -> None:
@@ -32,7 +28,9 @@ def _require_brokers(call: Call) -> None:
     "getSyncStateSet",
     "Fetch syncStateSet for target brokers.",
     _CONTROLLER,
-    *_WHICH,
+    Flag("c", "clusterName", "which cluster"),
+    Flag("b", "brokerName", "which broker to fetch"),
+    _INTERVAL,
     is_watchable=True,
     since="5.0.0",
     check=_require_brokers,
@@ -76,10 +74,11 @@ def _replica(it: ReplicaIdentity) -> str:
 @command(
     "getBrokerEpoch",
     "Fetch broker epoch entries.",
-    *_WHICH,
+    Flag("c", "clusterName", "which cluster", is_choice=True),
+    Flag("b", "brokerName", "which broker to fetch", is_choice=True),
+    _INTERVAL,
     is_watchable=True,
     since="5.0.0",
-    check=_require_brokers,
 )
 async def get_broker_epoch(call: Call) -> Output:
     while True:
@@ -106,11 +105,11 @@ def _epochs(address: str, cache: EpochEntryCache) -> Text:
         # The last epoch has no end yet.
         cache.epoch_list[-1].end_offset = cache.max_offset
     head = (
-        f"\n\n#clusterName\t{cache.cluster_name}\n#brokerName\t{cache.broker_name}\n#brokerAddr\t{address}\n"
-        f"#brokerId\t{cache.broker_id}"
+        f"\n#clusterName\t{cache.cluster_name}\n#brokerName\t{cache.broker_name}\n#brokerAddr\t{address}\n"
+        f"#brokerId\t{cache.broker_id}\n"
     )
     epochs = "".join(
-        f"\n#Epoch: EpochEntry{{epoch={it.epoch}, startOffset={it.start_offset}, endOffset={it.end_offset}}}"
+        f"#Epoch: EpochEntry{{epoch={it.epoch}, startOffset={it.start_offset}, endOffset={it.end_offset}}}\n"
         for it in cache.epoch_list
     )
     return Text(head + epochs, {"brokerAddr": address, **msgspec.to_builtins(cache)})
@@ -123,7 +122,7 @@ async def get_controller_metadata(call: Call) -> Output:
     lines = (
         f"\n#ControllerGroup\t{java_format.text(found.group)}"
         f"\n#ControllerLeaderId\t{java_format.text(found.controller_leader_id)}"
-        f"\n#ControllerLeaderAddress\t{java_format.text(found.controller_leader_address)}"
+        f"\n#ControllerLeaderAddress\t{java_format.text(found.controller_leader_address)}\n"
     )
     values = {
         "controllerGroup": found.group,
@@ -131,7 +130,7 @@ async def get_controller_metadata(call: Call) -> Output:
         "controllerLeaderAddress": found.controller_leader_address,
         "peers": peers,
     }
-    yield Text(lines + "".join(f"\n#Peer:\t{peer}" for peer in peers), values)
+    yield Text(lines + "".join(f"#Peer:\t{peer}\n" for peer in peers), values)
 
 
 @command("getControllerConfig", "Get controller config.", _CONTROLLERS, since="5.0.0")
