@@ -14,6 +14,7 @@ from tests.apache.processes import Process, java_command, running, temporary_hom
 from tests.compat import deployment
 from tests.compat.broker_commands import ADDRESS, BROKER, GROUP, MESSAGES, OFFSET_ID, ONCE, ONE_QUEUE_ID, UNIQUE
 from tests.compat.commands import Step
+from tests.compat.java_store import until_registered
 from tests.compat.normalised_output import normalised
 from tests.compat.waiting import eventually
 
@@ -96,7 +97,8 @@ def with_files(printed: str, directory: Path) -> str:
     return printed
 
 
-async def make_topics(address: str) -> None:
+async def make_topics(address: str, namesrv: str) -> None:
+    """Create the topics, and return when they are registered: a Java broker may need 10 s for that."""
     async with Client() as client:
         for topic, queues in _QUEUES.items():
             request = UpdateAndCreateTopic(
@@ -109,6 +111,7 @@ async def make_topics(address: str) -> None:
                 topic_sys_flag=0,
             )
             await client.call(address, request, timeout_seconds=30)
+            await until_registered(client, namesrv, topic)
 
 
 def start_client(

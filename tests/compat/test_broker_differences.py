@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.compat.broker_commands import ENDLESS, steps_with_clients, steps_without_clients
-from tests.compat.broker_differences import DIFFERENCES, NO_DIFFERENCE, Difference, compare_settings, explanation
+from tests.compat.broker_differences import (
+    DIFFERENCES,
+    NO_DIFFERENCE,
+    OTHER_VALUES,
+    Difference,
+    compare_settings,
+    explanation,
+)
 from tests.compat.normalised_output import normalised
 
 _STEPS = (*steps_with_clients("script"), *steps_without_clients("script"), *ENDLESS)
@@ -36,10 +43,12 @@ def test_unexplained_lines_are_returned() -> None:
 
 
 def test_settings_may_be_missing_but_not_differ() -> None:
-    apache = "listenPort = 1\nstorePathCommitLog = a\nbitMapLengthConsumeQueueExt = 1\nflushCommitLogLeastPages = 4"
-    ours = "listenPort = 2\nstorePathCommitLog =\nbitMapLengthConsumeQueueExt = 2\nflushCommitLogLeastPages = 0"
+    apache = "".join(f"{key} = theirs\n" for key in OTHER_VALUES["5.5.0"])
+    ours = "".join(f"{key} = ours\n" for key in OTHER_VALUES["5.5.0"])
+    count = len(OTHER_VALUES["5.5.0"])
 
-    assert compare_settings("5.5.0", f"{apache}\nthreads = 3", f"{ours}\nsome = 1") == "4 of 5 settings"
+    compared = compare_settings("5.5.0", f"{apache}\nthreads = 3", f"{ours}\nsome = 1")
+    assert compared == f"{count} of {count + 1} settings"
     with pytest.raises(AssertionError, match="threads"):
         compare_settings("5.5.0", f"{apache}\nthreads = 3", f"{ours}\nthreads = 4")
 

@@ -69,7 +69,7 @@ def pairs(directory: Path) -> Iterator[list[Pair]]:
                     else servers.broker(version, namesrv.address, properties=_PROPERTIES)
                 )
                 broker = stack.enter_context(start)
-                asyncio.run(make_topics(broker.address))
+                asyncio.run(make_topics(broker.address, namesrv.address))
                 started.append((namesrv, broker, stack.enter_context(temporary_home())))
         names = {EXPORT: str(directory)}
         clients = [threads.submit(start_client, *parts, stack, names) for parts in started]

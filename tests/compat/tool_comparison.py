@@ -64,7 +64,7 @@ def open_cluster_pair(kind: str, names: dict[str, str]) -> Iterator[ClusterPair]
                 else servers.broker(kind, namesrv.address, properties=_PROPERTIES)
             )
             broker = stack.enter_context(start)
-            asyncio.run(make_topics(broker.address))
+            asyncio.run(make_topics(broker.address, namesrv.address))
             asyncio.run(until_listed(namesrv.address))
             started.append((namesrv, broker, stack.enter_context(temporary_home())))
         clients = [threads.submit(start_client, *parts, stack, names) for parts in started]
