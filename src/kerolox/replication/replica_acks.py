@@ -41,6 +41,7 @@ class ReplicaAcks:
         self._on_held = on_held
 
     def update(self, reported: Mapping[str, int]) -> None:
+        """Take note of how far each slave holds the log; slaves that are left out are gone."""
         self._offsets = sorted(reported.values(), reverse=True)
         self._on_held()
 
