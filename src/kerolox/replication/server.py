@@ -48,8 +48,11 @@ class ReplicationServer(Service):
         tick_seconds = min(_TICK_SECONDS, self._config.ha_send_heartbeat_interval / 4000)
         while True:
             await self._clock.sleep(tick_seconds)
-            for connection in list(self._connections):
-                connection.tick()
+            self._tick()
+
+    def _tick(self) -> None:
+        for connection in list(self._connections):
+            connection.tick()
 
     async def close(self) -> None:
         if self._server is not None:

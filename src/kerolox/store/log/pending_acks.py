@@ -48,6 +48,16 @@ class Copies(Protocol):
     def held_offset(self) -> int:
         """Return the physical offset up to which enough copies hold the log."""
 
+    @property
+    def limits_readers(self) -> bool:
+        """Whether readers see only what `confirm_offset` covers."""
+
+    def confirm_offset(self) -> int:
+        """Return the physical offset up to which no failover takes the log back."""
+
+    def refusal(self) -> str | None:
+        """Return why nothing may be appended at present."""
+
     def subscribe(self, on_held: Callable[[], None]) -> None:
         """Call `on_held` whenever `held_offset` may have grown; the store subscribes once."""
 
