@@ -69,6 +69,19 @@ async def test_a_report_of_more_than_was_sent_closes_the_connection_and_is_not_b
         assert members.members == {1}
 
 
+async def test_a_report_of_what_was_not_sent_yet_closes_the_connection(tmp_path: Path) -> None:
+    async with running(Node(tmp_path, 1)) as master:
+        await master.lead(1)
+        await fill(master.store, 20)
+        async with raw_replica(master) as replica:
+            await replica.greet()
+            # Both arrive at once, before anything is sent.
+            replica.report(0)
+            replica.report(master.end)
+            assert await replica.is_closed()
+        assert master.proposals == []
+
+
 async def test_a_replica_that_has_caught_up_is_proposed_and_a_learner_is_not(tmp_path: Path) -> None:
     async with running(Node(tmp_path, 1)) as master:
         await master.lead(1)
