@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.store_messages import config, drafts
 from kerolox.store.config import FlushDiskType
 from kerolox.store.log.commit_log import Append
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.store.reader import GetStatus
 from kerolox.store.store import Store
 
@@ -90,8 +91,8 @@ async def _put_all(store: Store, made: Sequence[Append]) -> None:
 
     async def sender() -> None:
         for draft in waiting:
-            _, is_durable = await store.put(draft)
-            assert is_durable
+            _, status = await store.put(draft)
+            assert status is AckStatus.OK
 
     await asyncio.gather(*(sender() for _ in range(IN_FLIGHT)))
 

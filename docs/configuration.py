@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Any
 
 from kerolox.broker.config import BrokerConfig, ClientConfig, ServerConfig
+from kerolox.controller import ControllerConfig
 from kerolox.namesrv import NamesrvConfig
 from kerolox.remoting.config import ListenerConfig
 from kerolox.replication.config import ReplicationConfig
@@ -19,10 +20,11 @@ PAGE = Path(__file__).parent / "reference" / "configuration.md"
 
 _HEAD = """# Configuration
 
-`kerolox broker -c FILE` and `kerolox namesrv -c FILE` read a properties file with RocketMQ's keys; `-p` prints every
-setting with its value. Unknown keys are kept and shown, but have no effect; a warning at the start names them.
-`kerolox admin updateBrokerConfig` and `updateNamesrvConfig` change the settings marked _changeable_ while the server
-runs, and no others. `python -m docs.generate` generates this page from the code, and a test compares them.
+`kerolox broker -c FILE`, `kerolox namesrv -c FILE` and `kerolox controller -c FILE` read a properties file with
+RocketMQ's keys; `-p` prints every setting with its value. Unknown keys are kept and shown, but have no effect; a
+warning at the start names them. `kerolox admin updateBrokerConfig`, `updateNamesrvConfig` and `updateControllerConfig`
+change the settings marked _changeable_ while the server runs, and no others. `python -m docs.generate` generates this
+page from the code, and a test compares them.
 
 """
 # Defaults that depend on the machine, by key.
@@ -32,7 +34,7 @@ _MACHINE_DEFAULTS = {
     "brokerName": "name of the machine",
     "storePathRootDir": "`~/store`",
     "kvConfigPath": "`~/namesrv/kvConfig.json`",
-    "configStorePath": "`~/namesrv/namesrv.properties`",
+    "controllerStorePath": "`~/KeroloxController`",
 }
 _PARTS: tuple[tuple[str, type[Properties]], ...] = (
     ("Brokers", BrokerConfig),
@@ -41,7 +43,8 @@ _PARTS: tuple[tuple[str, type[Properties]], ...] = (
     ("Replication", ReplicationConfig),
     ("A broker's connections to NameServers", ClientConfig),
     ("NameServers", NamesrvConfig),
-    ("Brokers and NameServers: listening, TLS, logs, metrics", ListenerConfig),
+    ("Controllers", ControllerConfig),
+    ("All servers: listening, TLS, logs, metrics", ListenerConfig),
 )
 
 
@@ -87,13 +90,19 @@ def _limit(number: int) -> str:
 
 def _default(key: str, field: "dataclasses.Field[Any]") -> str:
     if field.default is dataclasses.MISSING:
-        return _MACHINE_DEFAULTS[key]
+        return _MACHINE_DEFAULTS.get(key) or _path_default(field)
     value = field.default
     if value is None or value == "":
         return ""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{value.value if isinstance(value, Enum) else value}`"
+
+
+def _path_default(field: "dataclasses.Field[Any]") -> str:
+    """Return a default below the user's directory, which differs between servers that have the same key."""
+    assert field.default_factory is not dataclasses.MISSING
+    return f"`~/{field.default_factory().relative_to(Path.home())}`"
 
 
 def _description(field: "dataclasses.Field[Any]", comments: dict[str, str]) -> str:

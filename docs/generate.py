@@ -16,6 +16,7 @@ from docs import api, commands, configuration, metrics
 from kerolox.broker import Broker, Settings
 from kerolox.broker.unsupported import REFUSED, UNSUPPORTED
 from kerolox.codes import RequestCode
+from kerolox.controller import Controller, ControllerConfig
 from kerolox.namesrv import NameServer, NamesrvConfig
 from kerolox.wire import headers
 from kerolox.wire.header import Request
@@ -52,14 +53,19 @@ def page() -> str:
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
-    # The constructors register the processors, so neither server needs to be started.
+    # The constructors register the processors, so no server needs to be started.
     brokers = Broker(Settings()).router.requests
     name_servers = NameServer(NamesrvConfig()).router.requests
+    controllers = Controller(ControllerConfig()).router.requests
     declared = _declared()
     for code in RequestCode:
         answering = [
             who
-            for who, answers in (("NameServer", code in name_servers), ("broker", code in brokers))
+            for who, answers in (
+                ("NameServer", code in name_servers),
+                ("controller", code in controllers),
+                ("broker", code in brokers),
+            )
             if answers and code not in REFUSED
         ]
         is_answered = bool(answering)

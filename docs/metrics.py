@@ -5,6 +5,7 @@ from pathlib import Path
 from prometheus_client import ProcessCollector
 
 from kerolox.broker.metrics import names as broker
+from kerolox.controller import metrics as controller
 from kerolox.namesrv import metrics as namesrv
 from kerolox.runtime.metrics.prometheus import Kind, Metric
 
@@ -12,7 +13,7 @@ PAGE = Path(__file__).parent / "reference" / "metrics.md"
 
 _HEAD = """# Metrics
 
-Brokers and NameServers serve these metrics to Prometheus at `/metrics`, if they are
+Brokers, NameServers and controllers serve these metrics to Prometheus at `/metrics`, if they are
 [enabled](../how-to/watch-with-prometheus.md). Metrics that begin with `rocketmq_` have the names of RocketMQ 5.x, and
 those of its labels that are listed here; metrics that begin with `kerolox_` are additions. `python -m docs.generate`
 generates this page from the code, and a test compares them.
@@ -39,7 +40,12 @@ def page() -> str:
             "All metrics have the labels `node_type` (nameserver) and `node_id` (the address).",
             namesrv.METRICS,
         ),
-        ("Processes", "Brokers and NameServers also export metrics of their process.", process_metrics()),
+        (
+            "Controllers",
+            "All metrics have the labels `node_type` (controller) and `node_id` (the address).",
+            controller.METRICS,
+        ),
+        ("Processes", "All servers also export metrics of their process.", process_metrics()),
     )
     return _HEAD + "\n".join(_part(*part) for part in parts)
 

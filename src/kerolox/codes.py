@@ -180,6 +180,8 @@ class RequestCode(IntEnum):
     GET_LITE_GROUP_INFO = 200078
     TRIGGER_LITE_DISPATCH = 200079
     BATCH_ACK_MESSAGE = 200151
+    # Not in RocketMQ, whose brokers answer it with REQUEST_CODE_NOT_SUPPORTED.
+    GET_METADATA_CHANGES = 30001
 
 
 class ResponseCode(IntEnum):

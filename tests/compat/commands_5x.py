@@ -46,7 +46,12 @@ def replication_steps() -> tuple[Step, ...]:
 
 
 def _help_steps() -> tuple[Step, ...]:
-    return tuple(Step((name, "-h")) for name in ("haStatus", "updateTopicList", "updateSubGroupList", "setConsumeMode"))
+    names = (
+        *("haStatus", "updateTopicList", "updateSubGroupList", "setConsumeMode"),
+        *("getSyncStateSet", "getBrokerEpoch", "getControllerMetaData", "getControllerConfig"),
+        *("updateControllerConfig", "electMaster", "cleanBrokerMetadata"),
+    )
+    return tuple(Step((name, "-h")) for name in names)
 
 
 def _status_steps(topic: str) -> tuple[Step, ...]:

@@ -11,10 +11,17 @@ import pytest
 from kerolox.cli.admin.tool import mqadmin
 from kerolox.cli.app import main
 from kerolox.cli.commands.broker import broker
+from kerolox.cli.commands.controller import controller
 from kerolox.cli.commands.namesrv import namesrv
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS: dict[str, click.Command] = {"kerolox": main, "mqadmin": mqadmin, "mqbroker": broker, "mqnamesrv": namesrv}
+PROGRAMS: dict[str, click.Command] = {
+    "kerolox": main,
+    "mqadmin": mqadmin,
+    "mqbroker": broker,
+    "mqcontroller": controller,
+    "mqnamesrv": namesrv,
+}
 _ENDS = re.compile(r"^(\||>|<|2>&1|&&|;|&)$")
 
 
@@ -23,7 +30,7 @@ def shown() -> Iterator[tuple[str, str]]:
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         # A command may continue on the next line.
         for line in re.sub(r"\\\n +", "", page.read_text()).splitlines():
-            found = re.match(r"^    (?:echo .* \| )?((?:kerolox|mqadmin|mqbroker|mqnamesrv) .*)$", line)
+            found = re.match(r"^    (?:echo .* \| )?((?:kerolox|mqadmin|mqbroker|mqcontroller|mqnamesrv) .*)$", line)
             # A line with brackets is a synopsis, not a command.
             if found is not None and not re.search(r"[\[\]{}]|\.\.\.|FILE|ADDRESS", found[1]):
                 yield page.name, found[1]

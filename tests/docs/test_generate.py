@@ -10,6 +10,7 @@ from kerolox.broker import Broker, Settings
 from kerolox.broker.unsupported import REFUSED, UNSUPPORTED
 from kerolox.cli.admin.command_table import ALL_COMMANDS
 from kerolox.codes import RequestCode
+from kerolox.controller import ControllerConfig
 from kerolox.namesrv import NamesrvConfig
 
 
@@ -29,7 +30,7 @@ def test_the_pages_of_api_settings_and_metrics_are_up_to_date(part: ModuleType) 
 def test_every_setting_has_a_row() -> None:
     page = configuration.page()
 
-    for key in {*Settings().keys(), *NamesrvConfig.keys()}:
+    for key in {*Settings().keys(), *NamesrvConfig.keys(), *ControllerConfig.keys()}:
         assert f"\n| `{key}` | " in page
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerolox.message.tags import java_hash, key_hash, key_hashes, tags_code
+from kerolox.message.tags import java_hash, key_hash, tags_code
 
 VECTORS = {
     "": 0,
@@ -68,7 +68,6 @@ def test_the_key_hash_of_integer_min_value_is_zero() -> None:
 
     assert definition(f"t#{key}") == -(2**31)
     assert key_hash("t", key.encode()) == 0
-    assert key_hashes(["t"] * 20, [key.encode()] * 20) == [0] * 20
 
 
 def _text_with_hash(hashed: int, size: int) -> str:
@@ -86,50 +85,3 @@ def _text_with_hash(hashed: int, size: int) -> str:
 def test_invalid_utf8_is_replaced_as_in_java() -> None:
     assert tags_code(b"a\xffb") == java_hash("a\ufffdb")
     assert key_hash("t", b"a\xffb") == abs(java_hash("t#a\ufffdb"))
-
-
-@given(st.lists(st.tuples(texts, texts), max_size=20), st.integers(1, 20))
-def test_hashing_many_keys_together_gives_the_same_hashes(pairs: list[tuple[str, str]], times: int) -> None:
-    topics = [topic for topic, _ in pairs] * times
-    keys = [key.encode() for _, key in pairs] * times
-
-    assert key_hashes(topics, keys) == list(map(key_hash, topics, keys))
-
-
-@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 56, 64, 65])
-def test_keys_of_any_size_do_not_overflow_their_lanes(size: int) -> None:
-    keys = [bytes([first % 128]) * size for first in range(300)]
-
-    assert key_hashes(["topic"] * 300, keys) == [key_hash("topic", key) for key in keys]
-
-
-@given(
-    st.sampled_from(
-        [b"7F00000151F1DABDB9114D35", b"7F00000151F1DABDB9114D3\x00", b"FD" + b"0" * 46, b"\xc3\xa9345678"]
-    ),
-    st.lists(st.binary(min_size=8, max_size=8).filter(bytes.isascii), min_size=1, max_size=140),
-    st.booleans(),
-)
-def test_unique_ids_of_one_client_have_the_same_hashes(head: bytes, tails: list[bytes], is_other: bool) -> None:
-    keys = [head + tail for tail in tails]
-    if is_other:
-        keys[-1] = b"8" + keys[-1][1:]
-
-    assert key_hashes(["topic"] * len(keys), keys) == [key_hash("topic", key) for key in keys]
-
-
-@given(
-    st.lists(texts, min_size=1, max_size=3),
-    st.text(max_size=40),
-    st.lists(st.text("0123456789aF\x7f", max_size=20), min_size=1),
-    st.integers(0, 20),
-)
-def test_keys_with_a_common_prefix_have_the_same_hashes(
-    names: list[str], shared: str, rests: list[str], size: int
-) -> None:
-    keys = [(shared + rest).encode() for rest in rests]
-    even = [(shared + rest.rjust(size, "0")[:size]).encode() for rest in rests] * 30
-    topics = (names * len(even))[: len(even)]
-
-    assert key_hashes(topics[: len(keys)], keys) == list(map(key_hash, topics, keys))
-    assert key_hashes(topics, even) == list(map(key_hash, topics, even))

@@ -186,6 +186,22 @@ async def test_an_empty_slave_repeats_no_offset_that_it_does_not_hold(tmp_path: 
         await until(lambda: slave.store.log.end_offset == master.store.log.end_offset)
 
 
+async def test_a_slave_that_is_ahead_of_its_master_says_why_nothing_happens(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The master has lost its end, or is another one."""
+    source = await filled(tmp_path / "s", 20)
+    end = source.log.end_offset
+    await source.close()
+    async with (
+        running_master(store_config(tmp_path / "m")) as master,
+        running_slave(store_config(tmp_path / "s"), master.address) as slave,
+    ):
+        await until(lambda: f"its log may not hold {end}" in caplog.text)
+        assert f"it reports {end}, but this log holds 0 to 0" in caplog.text
+        assert slave.store.log.end_offset == end
+
+
 async def test_attempts_to_reach_a_master_are_spaced_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     config = store_config(tmp_path / "s")

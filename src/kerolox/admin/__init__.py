@@ -6,6 +6,7 @@ async with AdminClient(namesrv_addr="127.0.0.1:9876") as admin:
 
 from kerolox.admin.client import AdminClient
 from kerolox.admin.cluster import BrokerStatus
+from kerolox.admin.controllers import Election
 from kerolox.admin.errors import AccountRefused, AdminError, MessageNotFound, PartlyDone, UnknownBroker, UnknownCluster
 from kerolox.admin.messages import Track, TrackType
 from kerolox.admin.offsets import GroupSummary, Progress, QueueProgress
@@ -16,6 +17,7 @@ __all__ = [
     "AdminClient",
     "AdminError",
     "BrokerStatus",
+    "Election",
     "GroupSummary",
     "MessageNotFound",
     "PartlyDone",

@@ -6,6 +6,7 @@ from kerolox.admin.auth import AccessLists, Policies, Users
 from kerolox.admin.cluster import Clusters
 from kerolox.admin.config import Configuration
 from kerolox.admin.connections import Connections
+from kerolox.admin.controllers import Controllers
 from kerolox.admin.groups import Groups
 from kerolox.admin.messages import Messages, Traces, Tracks
 from kerolox.admin.offsets import Offsets
@@ -38,6 +39,7 @@ class AdminClient:
         self._servers = Servers(self.options, timeout_seconds)
         self.configuration = Configuration(self._servers)
         self.cluster = Clusters(self._servers)
+        self.controllers = Controllers(self._servers)
         self.topics = Topics(self._servers, self.configuration)
         self.groups = Groups(self._servers, self.topics)
         self.queues = Queues(self._servers)

@@ -11,6 +11,7 @@ from kerolox.wire.bodies.routes import ClusterInfo
 from kerolox.wire.header import Empty, Request
 from kerolox.wire.headers import broker as b
 from kerolox.wire.headers import namesrv as n
+from kerolox.wire.headers import replication as r
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,13 @@ class Clusters:
 
     async def ha_status(self, broker: str) -> HaRuntimeInfo:
         """Return the replication status of a broker and its slaves. Needs a 5.x broker."""
-        reply = await self._servers.call(await self._servers.address(broker), b.GetBrokerHaStatus())
+        reply = await self._servers.call(await self._servers.address(broker), r.GetBrokerHaStatus())
         return HaRuntimeInfo.decode(reply.body)
+
+    async def reset_master_flush_offset(self, broker: str, offset: int) -> None:
+        """Set the end of the master's log that a slave remembers. Needs a 5.x broker."""
+        address = await self._servers.address(broker)
+        await self._servers.call(address, r.ResetMasterFlushOffset(master_flush_offset=offset))
 
     # Permissions
 

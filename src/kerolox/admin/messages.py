@@ -188,7 +188,7 @@ class Messages:
 
     async def at(self, queue: MessageQueue, offset: int) -> Received:
         """Return the message at an offset of a queue; raise MessageNotFound if there is none."""
-        address = await self._servers.address(queue.broker_name)
+        address = await self._servers.readable_address(queue.broker_name)
         found = (await self._pull(address, queue, offset, 1, "*")).messages
         if not found or found[0].queue_offset != offset:
             raise MessageNotFound(f"there is no message at offset {offset} of {queue}")
@@ -208,7 +208,7 @@ class Messages:
 
         Does not change the offsets of any group.
         """
-        address = await self._servers.address(queue.broker_name)
+        address = await self._servers.readable_address(queue.broker_name)
         if begin_offset is None and begin is not None:
             begin_offset = await self._queues.search_at(address, queue, to_millis(begin))
         if end_offset is None and end is not None:
@@ -238,7 +238,9 @@ class Messages:
         self, queue: MessageQueue, offset: int, *, count: int = _PULL_COUNT, expression: str = "*"
     ) -> Pulled:
         """Pull once and return the messages with status and offsets, which `read` does not show."""
-        return await self._pull(await self._servers.address(queue.broker_name), queue, offset, count, expression)
+        return await self._pull(
+            await self._servers.readable_address(queue.broker_name), queue, offset, count, expression
+        )
 
     async def _pull(self, address: str, queue: MessageQueue, offset: int, count: int, expression: str) -> Pulled:
         request = m.PullMessage(

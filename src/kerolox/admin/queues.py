@@ -19,11 +19,11 @@ class Queues:
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Return the offset of the first message that is still stored."""
-        return await self.min_at(await self._servers.address(queue.broker_name), queue)
+        return await self.min_at(await self._servers.readable_address(queue.broker_name), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset of the next message to be stored."""
-        return await self.max_at(await self._servers.address(queue.broker_name), queue)
+        return await self.max_at(await self._servers.readable_address(queue.broker_name), queue)
 
     async def search(self, queue: MessageQueue, moment: Timestamp, *, is_upper: bool = False) -> int:
         """Return the offset of the first message stored at a timestamp or later; the max offset if there is none.
@@ -31,13 +31,13 @@ class Queues:
         4.x brokers return the offset of the last message in that case. With `is_upper`, return the last message stored
         at that time or before, which 4.x brokers do not support.
         """
-        address = await self._servers.address(queue.broker_name)
+        address = await self._servers.readable_address(queue.broker_name)
         return await self.search_at(address, queue, to_millis(moment), is_upper=is_upper)
 
     async def earliest_millis(self, queue: MessageQueue) -> int | None:
         """Return the store timestamp of the first message that is still stored; None if there is none."""
         request = o.GetEarliestMsgStoretime(topic=queue.topic, queue_id=queue.queue_id)
-        reply = await self._servers.call(await self._servers.address(queue.broker_name), request)
+        reply = await self._servers.call(await self._servers.readable_address(queue.broker_name), request)
         return None if reply.fields.timestamp < 0 else reply.fields.timestamp
 
     async def entries(
@@ -50,7 +50,7 @@ class Queues:
         request = b.QueryConsumeQueue(
             topic=queue.topic, queue_id=queue.queue_id, index=offset, count=count, consumer_group=group
         )
-        reply = await self._servers.call(await self._servers.address(queue.broker_name), request)
+        reply = await self._servers.call(await self._servers.readable_address(queue.broker_name), request)
         return ConsumeQueueData.decode(reply.body) if reply.body else None
 
     # By the address of the broker

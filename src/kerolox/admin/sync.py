@@ -11,6 +11,7 @@ from kerolox.admin import (
     AccountRefused,
     AdminError,
     BrokerStatus,
+    Election,
     GroupSummary,
     MessageNotFound,
     PartlyDone,
@@ -28,6 +29,7 @@ from kerolox.admin.auth import Users as AsyncUsers
 from kerolox.admin.cluster import Clusters as AsyncClusters
 from kerolox.admin.config import Configuration as AsyncConfiguration
 from kerolox.admin.connections import Connections as AsyncConnections
+from kerolox.admin.controllers import Controllers as AsyncControllers
 from kerolox.admin.groups import Groups as AsyncGroups
 from kerolox.admin.messages import Messages as AsyncMessages
 from kerolox.admin.messages import Traces as AsyncTraces
@@ -44,6 +46,7 @@ __all__ = [
     "AdminClient",
     "AdminError",
     "BrokerStatus",
+    "Election",
     "GroupSummary",
     "MessageNotFound",
     "PartlyDone",
@@ -75,6 +78,7 @@ class AdminClient(Client[aio.AdminClient]):
         self.options = inner.options
         self.configuration = Configuration(inner.configuration)
         self.cluster = Clusters(inner.cluster)
+        self.controllers = Controllers(inner.controllers)
         self.topics = Topics(inner.topics)
         self.groups = Groups(inner.groups)
         self.queues = Queues(inner.queues)
@@ -108,11 +112,22 @@ class Clusters(Blocking[AsyncClusters]):
     brokers = blocks(AsyncClusters.brokers)
     runtime_info = blocks(AsyncClusters.runtime_info)
     ha_status = blocks(AsyncClusters.ha_status)
+    reset_master_flush_offset = blocks(AsyncClusters.reset_master_flush_offset)
     wipe_write_permission = blocks(AsyncClusters.wipe_write_permission)
     add_write_permission = blocks(AsyncClusters.add_write_permission)
     clean_expired_queues = blocks(AsyncClusters.clean_expired_queues)
     clean_unused_topics = blocks(AsyncClusters.clean_unused_topics)
     delete_expired_commit_log = blocks(AsyncClusters.delete_expired_commit_log)
+
+
+class Controllers(Blocking[AsyncControllers]):
+    metadata = blocks(AsyncControllers.metadata)
+    sync_state = blocks(AsyncControllers.sync_state)
+    broker_epochs = blocks(AsyncControllers.broker_epochs)
+    elect_master = blocks(AsyncControllers.elect_master)
+    clean_broker_data = blocks(AsyncControllers.clean_broker_data)
+    configs = blocks(AsyncControllers.configs)
+    update_configs = blocks(AsyncControllers.update_configs)
 
 
 class Topics(Blocking[AsyncTopics]):

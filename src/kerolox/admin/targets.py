@@ -178,6 +178,14 @@ class Servers:
             return broker
         return _master_of(await self.cluster_info(), broker)
 
+    async def readable_address(self, broker: str) -> str:
+        """Return the address of a broker to read messages from: of the master or, if there is none, of a slave."""
+        if _is_address(broker):
+            return broker
+        info = await self.cluster_info()
+        data = info.broker_addr_table.get(broker)
+        return _master_or_slave(data.broker_addrs) if data and data.broker_addrs else _master_of(info, broker)
+
     async def name(self, broker: str) -> str:
         """Return the name of a broker, which is given by name or address; the address if no NameServer lists it."""
         if not _is_address(broker):

@@ -13,8 +13,6 @@ from kerolox.broker.processors.admin.broker_info import (
     BrokerInfoProcessor,
     FilterServerProcessor,
     MaintenanceProcessor,
-    NamesrvNoticeProcessor,
-    ReplicaProcessor,
 )
 from kerolox.broker.processors.admin.config import ConfigProcessor
 from kerolox.broker.processors.admin.connections import ConnectionProcessor
@@ -22,6 +20,7 @@ from kerolox.broker.processors.admin.consume_queue import ConsumeQueueProcessor
 from kerolox.broker.processors.admin.consume_stats import ConsumeStatsProcessor
 from kerolox.broker.processors.admin.consumer_control import ConsumerControlProcessor
 from kerolox.broker.processors.admin.groups import GroupProcessor
+from kerolox.broker.processors.admin.replication import HaProcessor, MetadataProcessor
 from kerolox.broker.processors.admin.topics import TopicProcessor
 from kerolox.broker.processors.assignment import AssignmentProcessor
 from kerolox.broker.processors.client_config_check import ClientConfigCheckProcessor
@@ -36,9 +35,13 @@ from kerolox.broker.processors.reply_message import ReplyMessageProcessor
 from kerolox.broker.processors.send import SendMessageProcessor
 from kerolox.broker.processors.send_back import SendBackProcessor
 from kerolox.broker.pull.message_filter import Selector
+from kerolox.broker.pull.suggested_broker import SuggestedBroker
 from kerolox.broker.registration.filter_servers import FilterServers
 from kerolox.broker.registration.registrar import Registrar
 from kerolox.broker.registration.requests import RegistrationRequests
+from kerolox.broker.replication.metadata_copy import MetadataCopy
+from kerolox.broker.replication.replication import Replication
+from kerolox.broker.replication.slave_policy import SlavePolicy
 from kerolox.broker.send.admission import Admission
 from kerolox.broker.send.retry_topics import RetryTopics
 from kerolox.broker.tables.queue_locks import QueueLocks
@@ -75,6 +78,7 @@ class Broker(Supervisor):
         policies: Sequence[Policy] = (),
     ) -> None:
         settings.refuse_unsupported()
+        settings.settle_identity()
         self.settings = settings
         self.parts = parts = build_parts(settings, clock or SystemClock(), disk or RealDisk())
         self.store, self.delivery, self.timer = parts.store, parts.delivery, parts.timer
@@ -90,7 +94,12 @@ class Broker(Supervisor):
         self.client = Client(connect_timeout_seconds=settings.client.connect_timeout_millis / 1000)
         self.filter_servers = FilterServers(parts.clock)
         self.registration = self._build_registrar()
+        metadata_copy = MetadataCopy(parts, self.request_modes, self.client, on_topics=self.registration.register_soon)
+        self.replication = Replication(parts, self.client, metadata_copy)
+        self.registration.set_master_listener(self.replication.follow)
 
+        if settings.store.is_slave:
+            policies = [*policies, SlavePolicy(lambda: settings.store.is_slave)]
         self.router = Router(*self._build_processors(), request_queues=parts.request_queues, policies=policies)
         self._connection_limit = settings.server.connection_limit(parts.clock, files_max=settings.store.open_files_max)
         self.server = self._build_server(settings.server.listen_port)
@@ -98,7 +107,7 @@ class Broker(Supervisor):
         vip_port = settings.server.listen_port - _VIP_PORT_BELOW
         if vip_port > 0:
             self._servers.append(self._build_server(vip_port))
-        self.metrics = BrokerMetrics(parts, self.pop, self.transactions.metrics)
+        self.metrics = BrokerMetrics(parts, self.pop, self.transactions.metrics, self.replication)
         self.metrics_listener = settings.server.metrics_listener(self.metrics.gather)
         super().__init__(*self._build_services())
 
@@ -116,6 +125,9 @@ class Broker(Supervisor):
         message_ids = UniqueIds(hosts.pack(config.broker_ip1, 0)[:-4], clock=clock)
         admission = Admission(config, parts.topics, clock)
         retry_topics = RetryTopics(parts.topics, parts.groups, self.locks)
+        suggested_broker = SuggestedBroker(
+            config, parts.settings.store, parts.groups, lambda: self.replication.has_master
+        )
         readable_queues = ReadableQueues(config, parts.topics, self.client, lambda: self.registration.addresses, clock)
         return [
             SendMessageProcessor(parts, admission, retry_topics, message_ids),
@@ -123,7 +135,7 @@ class Broker(Supervisor):
             ReplyMessageProcessor(parts, admission),
             RecallMessageProcessor(parts),
             QueryMessageProcessor(parts),
-            PullMessageProcessor(parts, self.selector),
+            PullMessageProcessor(parts, self.selector, suggested_broker),
             PopMessageProcessor(parts, self.pop, self.selector),
             AssignmentProcessor(parts, self.request_modes, readable_queues),
             ConsumerOffsetProcessor(parts),
@@ -136,12 +148,12 @@ class Broker(Supervisor):
             ConsumerControlProcessor(parts),
             BrokerInfoProcessor(RuntimeInfo(parts), parts.statistics),
             MaintenanceProcessor(parts),
-            ReplicaProcessor(parts),
+            MetadataProcessor(parts, self.request_modes),
+            HaProcessor(self.replication, self.registration),
             FilterServerProcessor(config, self.filter_servers, self.registration),
             TopicProcessor(parts, self.registration, on_deleted=self._forget_topic),
             GroupProcessor(parts, on_deleted=self._forget_group),
             ConfigProcessor(parts, self.registration),
-            NamesrvNoticeProcessor(),
         ]
 
     def _build_services(self) -> list[Service]:
@@ -154,8 +166,7 @@ class Broker(Supervisor):
             self.store,
             # The store holds the lock file now, so no other broker is writing these tables.
             Step(opening=self._load_tables),
-            self.delivery,
-            self.timer,
+            *self._if_master(self.delivery, self.timer),
             self.topics.file,
             self.groups.file,
             self.offsets.file,
@@ -163,8 +174,8 @@ class Broker(Supervisor):
             self.statistics,
             self.pop.orders.file,
             self.request_modes.file,
-            self.pop.revive,
-            self.transactions,
+            *self._if_master(self.pop.revive, self.transactions),
+            *self.replication.services(),
             Periodic("expiry of clients", seconds=_EXPIRY_SECONDS, job=self._expire, clock=clock),
             Periodic("protection", seconds=_PROTECTION_SECONDS, job=self.slow_consumers.protect, clock=clock),
             *self._servers,
@@ -173,6 +184,10 @@ class Broker(Supervisor):
             # Last, so that clients find the broker only when it can serve them.
             self.registration,
         ]
+
+    def _if_master(self, *services: Service) -> list[Service]:
+        """Return services that store messages, which a slave must not do: its log is a copy."""
+        return [] if self.settings.store.is_slave else list(services)
 
     def _build_registrar(self) -> Registrar:
         parts, config = self.parts, self.parts.config
@@ -201,6 +216,7 @@ class Broker(Supervisor):
     async def _check_ports(self) -> None:
         for server in self._servers:
             await server.check()
+        await self.replication.check_port()
 
     def _load_tables(self) -> None:
         queue_counts = self.store.queue_counts()
@@ -217,7 +233,10 @@ class Broker(Supervisor):
         config, addresses = self.settings.broker, self.parts.addresses
         _, port = parse_address(self.server.address)
         addresses.address = format_address((config.broker_ip1, port))
-        addresses.ha_address = format_address((config.broker_ip2, port + 1))
+        server = self.replication.server
+        # A slave registers the address too, as in RocketMQ; nobody connects to it.
+        ha_port = port + 1 if server is None else parse_address(server.address)[1]
+        addresses.ha_address = format_address((config.broker_ip2, ha_port))
         self.parts.message_put.store_host = hosts.pack(config.broker_ip1, port)
 
     def _forget_topic(self, topic: str) -> None:

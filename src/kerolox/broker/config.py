@@ -1,4 +1,4 @@
-"""The settings of a broker: four groups as in Java, read from one properties file."""
+"""The settings of a broker: groups as in Java, and one for replication, read from one properties file."""
 
 import os
 import socket
@@ -9,15 +9,21 @@ from typing import Any
 
 from kerolox.errors import ConfigurationError
 from kerolox.remoting.config import ListenerConfig
+from kerolox.remoting.tls import TlsMode
+from kerolox.replication.config import ReplicationConfig
 from kerolox.runtime.config import Properties, bounded, changeable, named
-from kerolox.store.config import StoreConfig
+from kerolox.store.config import BrokerRole, StoreConfig
 
 MASTER_ID = 0
 # Keys of features that this broker does not have; `refuse_unsupported` rejects values that would enable them.
-_ROLE, _SINGLE_MASTER = "brokerRole", "ASYNC_MASTER"
 _ACCESS_CONTROL_KEYS = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
-_REPLICATION_KEYS = ("enableDLegerCommitLog", "enableControllerMode", "allAckInSyncStateSet", "duplicationEnable")
-_REPLICA_COUNT_KEYS = ("inSyncReplicas", "minInSyncReplicas", "totalReplicas")
+_REPLICATION_KEYS = (
+    "enableDLegerCommitLog",
+    "enableControllerMode",
+    "enableSlaveActingMaster",
+    "allAckInSyncStateSet",
+    "duplicationEnable",
+)
 
 
 @dataclass(slots=True)
@@ -31,14 +37,14 @@ class BrokerConfig(Properties):
 
     # Identity
 
-    # Must differ between the brokers of a cluster.
+    # A master and its slaves have the same name and form a group; other brokers of a cluster have other names.
     broker_name: str = field(default_factory=lambda: _host_name() or "DEFAULT_BROKER")
     broker_cluster_name: str = "DefaultCluster"
-    # Must be 0, which is a master.
+    # 0 is the master, and a master always has it; each slave of a group needs an id of its own.
     broker_id: int = bounded(MASTER_ID, 0, 2**31 - 1)
     # The IP address at which clients reach the broker. RocketMQ guesses one of the machine's addresses instead.
     broker_ip1: str = named("brokerIP1", "127.0.0.1")
-    # Registered with NameServers as the address for replication; has no effect otherwise.
+    # The IP address at which slaves reach the broker, registered with NameServers together with haListenPort.
     broker_ip2: str = named("brokerIP2", "127.0.0.1")
     # Returned to producers, whose traces contain it.
     region_id: str = "DefaultRegion"
@@ -138,7 +144,8 @@ class BrokerConfig(Properties):
     ack_thread_pool_queue_capacity: int = bounded(100_000, 1, 1_000_000)
     # Largest number of queries of messages by key or offset in progress.
     query_thread_pool_queue_capacity: int = bounded(20_000, 1, 1_000_000)
-    # Has no effect.
+    # Whether consumers are told which broker of the group to pull from: a group's whichBrokerWhenConsumeSlowly if it is
+    # far behind, else its brokerId. If not, they are always told to pull from the master.
     slave_read_enable: bool = changeable(False)
     # Whether consumers may filter by SQL92 expressions.
     enable_property_filter: bool = changeable(False)
@@ -261,10 +268,26 @@ class Settings:
     server: ServerConfig = field(default_factory=ServerConfig)
     client: ClientConfig = field(default_factory=ClientConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
 
     @property
     def parts(self) -> tuple[Properties, ...]:
-        return self.broker, self.server, self.client, self.store
+        return self.broker, self.server, self.client, self.store, self.replication
+
+    @property
+    def ha_port(self) -> int:
+        """The port on which a master listens for slaves; 0, for any, if the broker itself listens on any port."""
+        port = self.server.listen_port
+        return self.replication.ha_listen_port or (port + 1 if port else 0)
+
+    @property
+    def ha_host(self) -> str:
+        """The address on which a master listens for slaves, without TLS.
+
+        Where clients must use TLS, other machines can connect only if haListenPort is set on purpose.
+        """
+        is_enforced = self.server.tls_server_mode is TlsMode.ENFORCING
+        return "127.0.0.1" if is_enforced and not self.replication.ha_listen_port else self.server.bind_address
 
     def update(self, properties: Mapping[str, str]) -> None:
         """Apply all settings, or none of them if one is not valid."""
@@ -288,10 +311,10 @@ class Settings:
     @property
     def unknown(self) -> set[str]:
         """Keys without effect that were given, except those that `refuse_unsupported` checks."""
-        return self.broker.extra.keys() - {_ROLE, *_ACCESS_CONTROL_KEYS, *_REPLICATION_KEYS, *_REPLICA_COUNT_KEYS}
+        return self.broker.extra.keys() - {*_ACCESS_CONTROL_KEYS, *_REPLICATION_KEYS}
 
     def refuse_unsupported(self) -> None:
-        """Raise ConfigurationError if settings enable access control or replication, which this broker does not have.
+        """Raise ConfigurationError if settings enable access control or a kind of replication that this broker lacks.
 
         Ignoring them would leave a broker open, or messages without copies, that an operator believes to be safe.
         """
@@ -303,22 +326,22 @@ class Settings:
                     "tls.server.need.client.auth=require"
                 )
 
-        role, broker_id = self.broker.extra.get(_ROLE, _SINGLE_MASTER).strip(), self.broker.broker_id
-        if role != _SINGLE_MASTER or broker_id != MASTER_ID:
-            setting = f"brokerId={broker_id}" if role == _SINGLE_MASTER else f"{_ROLE}={role}"
-            raise ConfigurationError(
-                f"{setting} is not supported: this broker is a single master without replication; set "
-                f"{_ROLE}={_SINGLE_MASTER} and brokerId={MASTER_ID}, give each broker its own brokerName, and use a "
-                "replicated disk if you need a second copy"
-            )
-        disabled = {**dict.fromkeys(_REPLICATION_KEYS, "false"), **dict.fromkeys(_REPLICA_COUNT_KEYS, "1")}
-        for key, value in disabled.items():
-            text = self.broker.extra.get(key, value).strip()
-            if text.lower() not in ("", value):
+        for key in _REPLICATION_KEYS:
+            text = self.broker.extra.get(key, "").strip()
+            if text.lower() not in ("", "false"):
                 raise ConfigurationError(
-                    f"{key}={text} is not supported: this broker is a single master without replication; remove the "
-                    f"key or set {key}={value}, and use a replicated disk if you need a second copy"
+                    f"{key}={text} is not supported: roles are fixed by brokerRole here; remove the key or set "
+                    f"{key}=false, and run slaves (brokerRole=SLAVE) if you need copies"
                 )
+
+    def settle_identity(self) -> None:
+        """Give a master the id 0, as RocketMQ does; ConfigurationError if a slave has no id of its own."""
+        if self.store.broker_role is not BrokerRole.SLAVE:
+            self.broker.broker_id = MASTER_ID
+        elif self.broker.broker_id == MASTER_ID:
+            raise ConfigurationError(
+                "brokerRole=SLAVE needs a brokerId above 0, different from those of the other slaves of its brokerName"
+            )
 
     def to_properties(self) -> dict[str, str]:
         merged: dict[str, str] = {}

@@ -15,6 +15,10 @@ class ServiceNotAvailable(AnswerError, code=ResponseCode.SERVICE_NOT_AVAILABLE):
     """The broker cannot carry out the request now, for example because the disk is full or a flush has failed."""
 
 
+class SlaveNotAvailable(AnswerError, code=ResponseCode.SLAVE_NOT_AVAILABLE):
+    """The broker is a slave, which cannot do this; after a send: no slave has a copy, but the message is stored."""
+
+
 class SubscriptionNotFound(AnswerError, code=ResponseCode.SUBSCRIPTION_NOT_EXIST):
     """According to its heartbeats, the group does not subscribe to this topic."""
 

@@ -14,9 +14,11 @@ from kerolox.broker.tables.groups import GroupTable
 from kerolox.broker.tables.offsets import ConsumerOffsets
 from kerolox.broker.tables.topics import TopicTable
 from kerolox.remoting.connection import flush_waiting
+from kerolox.replication.replica_acks import ReplicaAcks
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
 from kerolox.runtime.request_queue import RequestQueue
+from kerolox.store.config import BrokerRole
 from kerolox.store.delay.schedule import ScheduledDelivery
 from kerolox.store.store import Store, StoreHooks
 from kerolox.store.timer.timer import Timer
@@ -69,6 +71,8 @@ def build_parts(settings: Settings, clock: Clock, disk: Disk) -> BrokerParts:
         on_acknowledged=flush_waiting,
         append_timeout_seconds=lambda: config.wait_time_mills_in_send_queue / 1000,
         bit_map=filters.bit_map_of if config.enable_calc_filter_bit_map else None,
+        copies=ReplicaAcks(settings.replication) if settings.store.broker_role is BrokerRole.SYNC_MASTER else None,
+        is_copy=settings.store.is_slave,
     )
     store = Store(settings.store, clock=clock, disk=disk, hooks=hooks)
     delivery = ScheduledDelivery(store, clock=clock, disk=disk)

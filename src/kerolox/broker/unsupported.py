@@ -10,9 +10,8 @@ REFUSED: dict[R, str] = {
 _COLD_DATA = "reads of cold data need no flow control"
 _CONTAINER = "a process runs a single broker"
 _ROCKSDB = "queues and tables are stored in files, not in RocksDB"
-_CONTROLLER = "there is no controller; the role of a broker does not change"
+_CONTROLLER = "this broker joins no controller, so its role does not change"
 _ACCESS_CONTROL = "there is no access control"
-_REPLICATION = "there is no replication; every broker is a master"
 _LITE = "there are no lite topics"
 _REMOVED = "RocketMQ has removed it, or never implemented it"
 
@@ -27,8 +26,6 @@ UNSUPPORTED: dict[R, str] = {
     R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: _ROCKSDB,
     R.EXPORT_ROCKSDB_CONFIG_TO_JSON: _ROCKSDB,
     R.UPDATE_AND_CREATE_STATIC_TOPIC: "there are no static topics",
-    R.EXCHANGE_BROKER_HA_INFO: _REPLICATION,
-    R.RESET_MASTER_FLUSH_OFFSET: _REPLICATION,
     **{code: _ACCESS_CONTROL for code in R if 50 <= code <= 54 or 3001 <= code <= 3010},
     **{code: _CONTROLLER for code in R if 1001 <= code <= 1018},
     **{code: _LITE for code in R if 200070 <= code <= 200079},

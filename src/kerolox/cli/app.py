@@ -31,6 +31,7 @@ class LazyGroup(OneLineErrors, click.Group):
         "admin": "kerolox.cli.admin.tool",
         "broker": "kerolox.cli.commands.broker",
         "consume": "kerolox.cli.commands.consume",
+        "controller": "kerolox.cli.commands.controller",
         "dashboard": "kerolox.cli.commands.dashboard",
         "doctor": "kerolox.cli.commands.doctor",
         "down": "kerolox.cli.commands.down",

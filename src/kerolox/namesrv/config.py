@@ -37,6 +37,8 @@ class NamesrvConfig(ListenerConfig):
     # Requests that may wait for the disk at once; the next is answered SYSTEM_BUSY.
     default_thread_pool_queue_capacity: int = bounded(10_000, 1, 1_000_000)
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
+    # Runs a controller in the same process, with its settings in the same file.
+    enable_controller_in_namesrv: bool = False
 
     # Limits that RocketMQ does not have
     broker_nums_max: int = 10_000
@@ -49,7 +51,6 @@ class NamesrvConfig(ListenerConfig):
     # threads, pools and features that do not exist here.
     product_env_name: str = "center"
     cluster_test: bool = False
-    enable_controller_in_namesrv: bool = False
     client_request_thread_pool_nums: int = 8
     client_request_thread_pool_queue_capacity: int = 50_000
     default_thread_pool_nums: int = 16

@@ -170,7 +170,9 @@ class LogClient(Service):
             raise StreamError(f"no connection within {_CONNECT_SECONDS:g} s") from error
 
     async def _copy(self, reader: asyncio.StreamReader) -> None:
+        has_received = False
         while data := await reader.read(_READ_SIZE):
+            has_received = True
             self._last_read, self._last_read_millis = self._clock.monotonic(), self._clock.millis()
             self._rate.add(len(data))
             await self._receive(data)
@@ -178,6 +180,11 @@ class LogClient(Service):
                 self._appended.set()
             else:
                 self._report()
+        if not has_received:
+            raise StreamError(
+                "the master closed the connection without sending anything; its log may not hold "
+                f"{self._reported}, see there"
+            )
         raise StreamError("the master closed the connection")
 
     def _report(self) -> None:

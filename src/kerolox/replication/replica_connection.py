@@ -10,6 +10,7 @@ import msgspec
 
 from kerolox.errors import KeroloxError
 from kerolox.remoting.address import format_address
+from kerolox.remoting.server.connection_limit import LogLimit
 from kerolox.replication.config import ReplicationConfig
 from kerolox.replication.rates import ByteRate
 from kerolox.runtime.clock import Clock
@@ -38,11 +39,19 @@ class ReplicaConnection(asyncio.Protocol):
     `on_change` is called when the slave has sent something, and when the connection has ended.
     """
 
-    def __init__(self, store: Store, config: ReplicationConfig, clock: Clock, on_change: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        config: ReplicationConfig,
+        clock: Clock,
+        on_change: Callable[[Any], None],
+        log_limit: LogLimit,
+    ) -> None:
         self._store = store
         self._config = config
         self._clock = clock
         self._on_change = on_change
+        self._log_limit = log_limit
         self._transport: asyncio.Transport | None = None
         self._sending: asyncio.Task[None] | None = None
         self._writable = asyncio.Event()
@@ -81,7 +90,7 @@ class ReplicaConnection(asyncio.Protocol):
         self.address = format_address(peer)
         self.slave = peer[0] if isinstance(peer, tuple) else self.address
         self.is_open = True
-        log.info("slave %s connected", self.address)
+        log.debug("slave %s connected", self.address)
         self._on_change(self)
 
     def data_received(self, data: bytes) -> None:
@@ -91,7 +100,7 @@ class ReplicaConnection(asyncio.Protocol):
         try:
             self._receive(data)
         except KeroloxError as error:
-            log.warning("closing the connection of slave %s: %s", self.address, error)
+            log.log(self._log_limit.level(), "closing the connection of slave %s: %s", self.address, error)
             self.close()
         self._on_change(self)
 
@@ -102,7 +111,7 @@ class ReplicaConnection(asyncio.Protocol):
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.is_open:
+        if self.ack_offset is not None:
             log.info("slave %s disconnected%s", self.address, f": {exc}" if exc else "")
         self.close()
         self._on_change(self)
@@ -167,7 +176,8 @@ class ReplicaConnection(asyncio.Protocol):
         """Send a heartbeat if nothing was sent for long, and close if nothing was received for long."""
         now = self._clock.monotonic()
         if now - self._last_read > self._config.ha_housekeeping_interval / 1000:
-            log.warning("closing the connection of slave %s: no report for %g s", self.address, now - self._last_read)
+            silent = now - self._last_read
+            log.log(self._log_limit.level(), "closing the connection of %s: no report for %g s", self.address, silent)
             self.close()
             self._on_change(self)
         elif self.ack_offset is not None and self._writable.is_set() and self._is_heartbeat_due(now):

@@ -5,6 +5,7 @@ import logging
 
 from kerolox.errors import ConfigurationError, reason
 from kerolox.remoting.address import format_address
+from kerolox.remoting.server.connection_limit import LogLimit
 from kerolox.replication.config import ReplicationConfig
 from kerolox.replication.replica_acks import ReplicaAcks
 from kerolox.replication.replica_connection import ReplicaConnection, SlaveStatus
@@ -29,6 +30,8 @@ class ReplicationServer(Service):
         self._host, self._port = host, port
         self._server: asyncio.Server | None = None
         self._connections: set[ReplicaConnection] = set()
+        # Anybody may connect.
+        self._log_limit = LogLimit(clock, "connections of slaves")
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -53,6 +56,7 @@ class ReplicationServer(Service):
     def _tick(self) -> None:
         for connection in list(self._connections):
             connection.tick()
+        self._log_limit.report()
 
     async def close(self) -> None:
         if self._server is not None:
@@ -79,14 +83,15 @@ class ReplicationServer(Service):
         return sum(status.in_sync for status in self.status())
 
     def _accept(self) -> ReplicaConnection:
-        return SlaveConnection(self._store, self._config, self._clock, self._changed)
+        return SlaveConnection(self._store, self._config, self._clock, self._changed, self._log_limit)
 
     def _changed(self, connection: ReplicaConnection) -> None:
         if not connection.is_open:
             self._connections.discard(connection)
         elif connection not in self._connections:
             if len(self._connections) >= _CONNECTIONS_MAX:
-                log.warning("slave %s is refused: %d are connected already", connection.address, _CONNECTIONS_MAX)
+                level = self._log_limit.level()
+                log.log(level, "slave %s is refused: %d are connected already", connection.address, _CONNECTIONS_MAX)
                 connection.close()
                 return
             self._connections.add(connection)

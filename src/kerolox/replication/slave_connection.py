@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from kerolox.remoting.server.connection_limit import LogLimit
 from kerolox.replication.classic_stream import WHOLE_LOG, ReportParser, StreamError, encode_header
 from kerolox.replication.config import ReplicationConfig
 from kerolox.replication.replica_connection import ReplicaConnection
@@ -14,8 +15,15 @@ from kerolox.store.store import Store
 class SlaveConnection(ReplicaConnection):
     """Sends the log from the offset that the slave reports first."""
 
-    def __init__(self, store: Store, config: ReplicationConfig, clock: Clock, on_change: Callable[[Any], None]) -> None:
-        super().__init__(store, config, clock, on_change)
+    def __init__(
+        self,
+        store: Store,
+        config: ReplicationConfig,
+        clock: Clock,
+        on_change: Callable[[Any], None],
+        log_limit: LogLimit,
+    ) -> None:
+        super().__init__(store, config, clock, on_change, log_limit)
         self._reports = ReportParser()
         self.is_ours = False
 

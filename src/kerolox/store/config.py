@@ -18,6 +18,14 @@ class FlushDiskType(Enum):
     SYNC_FLUSH = "SYNC_FLUSH"
 
 
+class BrokerRole(Enum):
+    """The part of a broker in its group. A slave copies the log of its master, and stores nothing of its own."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    SYNC_MASTER = "SYNC_MASTER"
+    SLAVE = "SLAVE"
+
+
 class Hours(str):
     """Hours of the day from 0 to 23, separated by semicolons; ValueError if one is not an hour."""
 
@@ -34,6 +42,9 @@ class Hours(str):
 @dataclass(slots=True)
 class StoreConfig(Properties):
     """Settings under RocketMQ's keys; "not in RocketMQ" marks those of our own."""
+
+    # ASYNC_MASTER; SYNC_MASTER, whose sends may wait for slaves (inSyncReplicas); or SLAVE, which copies a master.
+    broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
 
     # Directory of the store.
     store_path_root_dir: Path = field(default_factory=lambda: Path.home() / "store")
@@ -169,6 +180,10 @@ class StoreConfig(Properties):
     # Most open files; others are closed and reopened on demand. With the key index and all else that a process has
     # open it stays below 4,000. Not in RocketMQ.
     open_files_max: int = 3900
+
+    @property
+    def is_slave(self) -> bool:
+        return self.broker_role is BrokerRole.SLAVE
 
     @property
     def commit_log_directory(self) -> Path:

@@ -56,8 +56,6 @@ class Reader:
         self.bounds = bounds_of(self._config)
         self.bulk_bounds = bulk_bounds_of(self._config)
         self.records.mapped_size = min(self._config.mapped_bytes_max, self.bounds.memory_size)
-        # A slave may lag behind, so it does not correct offsets that it does not know.
-        self.is_slave = False
         # Rebuilds damaged queue entries; without it reading them is an error.
         self._queue_repair = repair
 
@@ -175,7 +173,9 @@ class Reader:
         return record is not None and is_of_queue(record, topic.encode(), queue_id, queue_offset)
 
     def _corrected(self, queue_offset: int, better: int) -> int:
-        return queue_offset if self.is_slave and not self._config.offset_check_in_slave else better
+        # A slave may lag behind, so it does not correct offsets that it does not know.
+        config = self._config
+        return queue_offset if config.is_slave and not config.offset_check_in_slave else better
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the first offset whose message still exists; -1 if there is no such queue, as in Java."""

@@ -39,17 +39,18 @@ async def test_a_pulled_message_has_the_bytes_of_the_log(broker: BrokerFixture) 
 
 @given(
     opaque=st.integers(-(2**31), 2**31 - 1),
+    broker_id=st.integers(0, 2**31 - 1),
     offsets=st.tuples(*[st.integers(-1, 2**63 - 1)] * 3),
     runs=st.lists(st.binary(min_size=1, max_size=20_000), min_size=1, max_size=4),
 )
 def test_the_preencoded_response_equals_the_encoded_header(
-    opaque: int, offsets: tuple[int, int, int], runs: list[bytes | memoryview]
+    opaque: int, broker_id: int, offsets: tuple[int, int, int], runs: list[bytes | memoryview]
 ) -> None:
     got = GetResult(GetStatus.FOUND, *offsets, runs, len(runs), sum(map(len, runs)))
     next_offset, low, high = offsets
-    pulled = Pulled(suggest_which_broker_id=0, next_begin_offset=next_offset, min_offset=low, max_offset=high)
+    pulled = Pulled(suggest_which_broker_id=broker_id, next_begin_offset=next_offset, min_offset=low, max_offset=high)
 
-    answer = encode_found(opaque, got)
+    answer = encode_found(opaque, got, broker_id)
 
     assert answer == encode_answer(JSON, opaque, 0, "FOUND", pulled.ext(), b"", runs)
 

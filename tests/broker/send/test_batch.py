@@ -12,6 +12,7 @@ from kerolox.message.ids import parse_offset_id
 from kerolox.message.message import Message
 from kerolox.message.records.batch import Part, encode
 from kerolox.store.log.commit_log import Append, Appended
+from kerolox.store.log.pending_acks import AckStatus
 from kerolox.store.message_encoder import MessageEncoder
 from kerolox.store.store import Store
 from kerolox.wire.headers.messages import SendBatchMessage, SendMessage, SendMessageV2, Sent
@@ -123,7 +124,7 @@ class SlowDrafts:
             assert self.let_go.acquire(timeout=20)
             return plain(drafts, shared, body)
 
-        async def noted(store: Store, draft: Append) -> tuple[Appended, bool]:
+        async def noted(store: Store, draft: Append) -> tuple[Appended, AckStatus]:
             stored = await put(store, draft)
             self.events.append("stored")
             return stored

@@ -23,7 +23,7 @@ from kerolox.message.records.record import decode
 from kerolox.remoting.router import Incoming
 from kerolox.store.config import FlushDiskType
 from kerolox.store.log.commit_log import Append
-from kerolox.store.log.pending_acks import Sender
+from kerolox.store.log.pending_acks import AckStatus, Sender
 from kerolox.store.store import Store
 from kerolox.wire.command import ONEWAY_BIT
 from kerolox.wire.headers.messages import CheckTransactionState
@@ -62,7 +62,7 @@ class ManualPut(MessagePut):
         submitted, self._submitted = self._submitted, []
         for append, sender in submitted:
             (appended,) = self.store.append([append])
-            sender.stored(appended, True)
+            sender.stored(appended, AckStatus.OK)
 
 
 @dataclass

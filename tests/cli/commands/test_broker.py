@@ -253,7 +253,7 @@ def test_an_invalid_setting_is_reported_in_one_line(
 
 
 def test_unknown_keys_in_its_file_are_logged(tmp_path: Path) -> None:
-    # It exits at once because the role is not supported.
+    # It exits at once because a slave needs an id.
     file = configured(tmp_path, listenPrt="1", mapedFileSizeCommitLog="1048576", brokerRole="SLAVE")
 
     result = run(BROKER, "-c", str(file))
@@ -329,34 +329,48 @@ def test_access_control_is_refused_at_startup(tmp_path: Path, key: str) -> None:
     assert run(BROKER, "-p", "-c", str(configured(tmp_path, **{key: "false"}))).returncode == 0
 
 
-@pytest.mark.parametrize(("key", "value"), [("brokerRole", "SLAVE"), ("brokerRole", "SYNC_MASTER"), ("brokerId", "1")])
-def test_replication_roles_are_refused_at_startup(tmp_path: Path, key: str, value: str) -> None:
-    result = run(BROKER, "-c", str(configured(tmp_path, **{key: value})))
+def test_a_slave_without_an_id_is_refused_at_startup(tmp_path: Path) -> None:
+    result = run(BROKER, "-c", str(configured(tmp_path, brokerRole="SLAVE")))
 
     assert result.returncode == 255
-    assert result.stderr.startswith(f"Error: {key}={value} is not supported: this broker is a single master")
-    assert "set brokerRole=ASYNC_MASTER and brokerId=0" in result.stderr
+    assert result.stderr.startswith("Error: brokerRole=SLAVE needs a brokerId above 0")
     assert result.stderr.count("\n") == 1
 
 
-_COPIES = {
-    "enableDLegerCommitLog": ("true", "false"),
-    "enableControllerMode": ("true", "false"),
-    "allAckInSyncStateSet": ("true", "false"),
-    "duplicationEnable": ("true", "false"),
-    "inSyncReplicas": ("2", "1"),
-    "minInSyncReplicas": ("2", "1"),
-    "totalReplicas": ("3", "1"),
-}
+def test_an_unknown_role_is_refused_at_startup(tmp_path: Path) -> None:
+    result = run(BROKER, "-c", str(configured(tmp_path, brokerRole="MASTER")))
+
+    assert result.returncode == 255
+    assert "brokerRole" in result.stderr
+    assert "SYNC_MASTER" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("key", _COPIES)
-def test_replication_settings_are_refused_with_a_remedy(key: str) -> None:
-    wanted, harmless = _COPIES[key]
+@pytest.mark.parametrize("role", ["ASYNC_MASTER", "SYNC_MASTER"])
+def test_a_master_gets_the_id_0(role: str) -> None:
     settings = Settings()
-    settings.update({key: wanted})
+    settings.update({"brokerRole": role, "brokerId": "3"})
 
-    with pytest.raises(ConfigurationError, match=f"^{key}={wanted} is not supported: .* set {key}={harmless}, "):
+    settings.settle_identity()
+
+    assert settings.broker.broker_id == 0
+
+
+_OTHER_REPLICATION = (
+    "enableDLegerCommitLog",
+    "enableControllerMode",
+    "enableSlaveActingMaster",
+    "allAckInSyncStateSet",
+    "duplicationEnable",
+)
+
+
+@pytest.mark.parametrize("key", _OTHER_REPLICATION)
+def test_other_kinds_of_replication_are_refused_with_a_remedy(key: str) -> None:
+    settings = Settings()
+    settings.update({key: "true"})
+
+    with pytest.raises(ConfigurationError, match=f"^{key}=true is not supported: .* set {key}=false, "):
         settings.refuse_unsupported()
 
 
@@ -364,16 +378,14 @@ def test_dledger_is_refused_at_startup(tmp_path: Path) -> None:
     result = run(BROKER, "-c", str(configured(tmp_path, enableDLegerCommitLog="true")))
 
     assert result.returncode == 255
-    assert result.stderr.startswith(
-        "Error: enableDLegerCommitLog=true is not supported: this broker is a single master"
-    )
+    assert result.stderr.startswith("Error: enableDLegerCommitLog=true is not supported: roles are fixed by brokerRole")
     assert result.stderr.count("\n") == 1
 
 
 def test_replication_settings_without_effect_are_accepted() -> None:
     settings = Settings()
     settings.update({"brokerRole": "ASYNC_MASTER", "brokerId": "0"})
-    settings.update({key: harmless for key, (_, harmless) in _COPIES.items()})
+    settings.update(dict.fromkeys(_OTHER_REPLICATION, "false"))
 
     settings.refuse_unsupported()
 

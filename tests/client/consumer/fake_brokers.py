@@ -23,6 +23,7 @@ class FakeBrokers:
         self.oneway_requests: list[tuple[str, Request[Any]]] = []
         # The responses of `ask`, in order.
         self.commands: list[Command] = []
+        self.refreshed: list[str] = []
         self.slaves: dict[tuple[str, int], str] = {}
 
     @property
@@ -31,6 +32,15 @@ class FakeBrokers:
 
     def address(self, broker_name: str, broker_id: int = 0) -> str | None:
         return self.slaves.get((broker_name, broker_id)) if broker_id else self.addresses.get(broker_name)
+
+    def readable_address(self, broker_name: str, broker_id: int = 0) -> tuple[int, str] | None:
+        for candidate in (broker_id, 0, 1):
+            if (address := self.address(broker_name, candidate)) is not None:
+                return candidate, address
+        return None
+
+    def refresh_route_soon(self, topic: str) -> None:
+        self.refreshed.append(topic)
 
     async def call(
         self, address: str, request: Request[A], body: bytes = b"", *, timeout_seconds: float = 3.0

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kerolox.message.records.summary import peek
 from kerolox.message.tags import tags_code
 from kerolox.runtime.files import RealDisk
+from kerolox.store.config import BrokerRole
 from kerolox.store.log.scan import Damage
 from kerolox.store.queue import lookup
 from kerolox.store.queue.lookup import PULL_SIZE_MAX, PullBounds, bounds_of
@@ -274,7 +275,7 @@ def test_a_slave_does_not_correct_offsets_of_consumers(disk: SimulatedDisk) -> N
         return [store.reader.get(topic, 0, offset).next_offset for topic, offset in cases]
 
     assert next_offsets() == [0, 0, 1, 3, 3]
-    store.reader.is_slave = True
+    store.config.broker_role = BrokerRole.SLAVE
     assert next_offsets() == [7, 7, 0, 3, 7]
     store.config.offset_check_in_slave = True
     assert next_offsets() == [0, 0, 1, 3, 3]

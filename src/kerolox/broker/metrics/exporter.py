@@ -11,6 +11,7 @@ from kerolox.broker.metrics.consumer_lag import ConsumerLag, bool_label
 from kerolox.broker.metrics.windows import Traffic
 from kerolox.broker.parts import BrokerParts
 from kerolox.broker.pop.assembly import Pop
+from kerolox.broker.replication.replication import Replication
 from kerolox.broker.tables.client_registry import Channel
 from kerolox.broker.tables.groups import is_system_group
 from kerolox.broker.transactions.metrics import TransactionMetrics
@@ -49,7 +50,10 @@ class BrokerMetrics:
     A limited number of topics, pairs of topic and group, and groups have series of their own; see Series.
     """
 
-    def __init__(self, parts: BrokerParts, pop: Pop, transactions: TransactionMetrics) -> None:
+    def __init__(
+        self, parts: BrokerParts, pop: Pop, transactions: TransactionMetrics, replication: Replication
+    ) -> None:
+        self._replication = replication
         self._settings = parts.settings
         self._store = parts.store
         self._timer = parts.timer
@@ -77,6 +81,7 @@ class BrokerMetrics:
             **self._settings.server.extra_labels(),
         }
         found: list[tuple[Metric, list[Sample]]] = [*self._gauges(), *self._pop_gauges(), *self._connections()]
+        found += self._replication_gauges()
         found += [item async for item in self._traffic()]
         found += [item async for item in self._label_counters()]
         found += await self._consumer_lag.gather(self._pair_series)
@@ -119,6 +124,17 @@ class BrokerMetrics:
         counts = self._timer.metrics.counts.timing_count
         timing = [((topic,), (topic, *_LOCAL), float(metric.count)) for topic, metric in counts.items()]
         yield m.TIMING, self._topic_series.gauges(timing, (OTHER, *_LOCAL))
+
+    def _replication_gauges(self) -> Iterable[tuple[Metric, list[Sample]]]:
+        yield m.ROLE, [((self._settings.store.broker_role.value,), 1)]
+        server, log_copy = self._replication.server, self._replication.log_copy
+        slaves = [] if server is None else server.status()
+        yield m.REPLICA_LAG, [((slave.addr,), slave.diff) for slave in slaves]
+        in_sync = sum(slave.in_sync for slave in slaves)
+        yield m.REPLICAS_IN_SYNC, [] if server is None else [((), in_sync)]
+        yield m.REPLICATION_CONNECTED, [] if log_copy is None else [((), log_copy.status().activated)]
+        copied_at = self._replication.metadata_copy.copied_at
+        yield m.METADATA_AGE, [] if copied_at is None else [((), self._clock.monotonic() - copied_at)]
 
     def _pop_gauges(self) -> Iterable[tuple[Metric, list[Sample]]]:
         yield m.POP_OFFSETS, [((), len(self._pop.offsets))]

@@ -173,6 +173,22 @@ PUT_PERCENTILES = Metric(
     "kerolox_put_latency_milliseconds", _G, "Percentiles of the put latency in the last minute.", ("quantile",)
 )
 PUT_LATENCY = Metric("kerolox_put_milliseconds", _H, "Put latency of requests.")
+ROLE = Metric("kerolox_broker_role", _G, "1 for the role of the broker: ASYNC_MASTER, SYNC_MASTER or SLAVE.", ("role",))
+REPLICA_LAG = Metric(
+    "kerolox_replica_lag_bytes",
+    _G,
+    "On a master, bytes of the log that a connected slave does not hold yet.",
+    ("slave",),
+)
+REPLICAS_IN_SYNC = Metric(
+    "kerolox_replicas_in_sync", _G, "On a master, slaves that are less than haMaxGapNotInSync behind."
+)
+REPLICATION_CONNECTED = Metric(
+    "kerolox_replication_connected", _G, "On a slave, whether it is connected to its master's log."
+)
+METADATA_AGE = Metric(
+    "kerolox_metadata_age_seconds", _G, "On a slave, seconds since topics, groups and offsets were last copied."
+)
 
 # All of the above, in order of declaration.
 METRICS = tuple(it for it in list(globals().values()) if isinstance(it, Metric))

@@ -42,7 +42,9 @@ class Pop:
         self.acks = Acks(parts, shared, on_unblocked=self.wake)
         recovery = PopRecovery(store, parts.topics, parts.groups, self.offsets, self.revive_log)
         self.revive = ReviveService(parts, shared, recovery)
-        parts.offsets.track_pops(self.settle, self._saved_position)
+        if not store.config.is_slave:
+            # A slave saves the position that its master tells.
+            parts.offsets.track_pops(self.settle, self._saved_position)
 
     def wake(self, topic: str, group: str, queue_id: int) -> None:
         """Let waiting requests of a group look at a queue; `topic` is the one they asked for, not a retry topic."""

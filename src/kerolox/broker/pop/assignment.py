@@ -32,6 +32,8 @@ class RequestModes:
         self._json = JsonTable(disk, directory / MESSAGE_REQUEST_MODE, MessageRequestModes)
         self.file = JsonFile(self._json, self.serialized, clock=clock, seconds=_PERSIST_SECONDS)
         self.modes: dict[str, dict[str, MessageRequestMode]] = {}
+        # Number of changes since the start.
+        self.version = 0
 
     def load(self) -> None:
         loaded = self._json.load()
@@ -45,7 +47,15 @@ class RequestModes:
         if sum(map(len, self.modes.values())) >= _MODES_MAX:
             raise SystemBusy(f"the limit of {_MODES_MAX} message request modes is reached")
         self.modes.setdefault(mode.topic, {})[mode.consumer_group] = mode
+        self.version += 1
         self.file.changed()
+
+    def take_over(self, table: MessageRequestModes) -> None:
+        """Apply the modes of a master: those of its topics replace ours."""
+        if self.modes | table.message_request_mode_map != self.modes:
+            self.modes |= table.message_request_mode_map
+            self.version += 1
+            self.file.changed()
 
     def get(self, topic: str, group: str) -> MessageRequestMode:
         configured = self.modes.get(topic, {}).get(group)

@@ -36,6 +36,7 @@ _LOCKED_SHORT_MAX = 1000
 
 class HeartbeatProcessor:
     def __init__(self, parts: BrokerParts, locks: QueueLocks) -> None:
+        self._store_config = parts.settings.store
         self._clients = parts.clients
         self._topics = parts.topics
         self._groups = parts.groups
@@ -84,12 +85,15 @@ class HeartbeatProcessor:
         return self._prepare(group) and self._clients.register_consumer(group, channel, is_refresh=is_refresh)
 
     def _prepare(self, consumer: ConsumerData) -> bool:
-        """Create the retry topic of a group; False if the group does not exist and may not be created."""
+        """Create the retry topic of a group; False if the group does not exist and may not be created.
+
+        A slave gets the topic from its master.
+        """
         group = self._groups.get(consumer.group_name)
         if group is None:
             return False
         topic = RETRY_PREFIX + consumer.group_name
-        if self._topics.get(topic) is None:
+        if self._topics.get(topic) is None and not self._store_config.is_slave:
             subscribed = [self._topics.get(data.topic) for data in consumer.subscription_data_set or []]
             sys_flag = int(TopicSysFlag.UNIT_SUB) if consumer.unit_mode else 0
             is_ordered = any(config is not None and config.order for config in subscribed)

@@ -6,7 +6,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from kerolox.broker.config import MASTER_ID
 from kerolox.broker.errors import (
     InvalidParameter,
     SubscriptionNotFound,
@@ -14,6 +13,7 @@ from kerolox.broker.errors import (
 )
 from kerolox.broker.parts import BrokerParts
 from kerolox.broker.pull.message_filter import MessageFilter, Selector
+from kerolox.broker.pull.suggested_broker import SuggestedBroker
 from kerolox.broker.tables.client_registry import BROADCASTING
 from kerolox.codes import ResponseCode
 from kerolox.errors import NoPermission, SystemBusy
@@ -57,8 +57,10 @@ _CODES = {
 
 
 class PullMessageProcessor:
-    def __init__(self, parts: BrokerParts, selector: Selector) -> None:
+    def __init__(self, parts: BrokerParts, selector: Selector, suggested_broker: SuggestedBroker) -> None:
         self._config = parts.config
+        self._suggested_broker = suggested_broker
+        self._store_config = parts.settings.store
         self._store = parts.store
         self._in_memory = parts.store.cold_reads.in_memory
         self._topics = parts.topics
@@ -85,7 +87,7 @@ class PullMessageProcessor:
         header: h.PullMessage = request.header
         group = self._check(header)
         message_filter = self._message_filter(header, group)
-        if header.sys_flag & COMMIT_OFFSET_BIT:
+        if header.sys_flag & COMMIT_OFFSET_BIT and not self._store_config.is_slave:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         bounds = None
         if header.max_msg_bytes is not None and self._bulk.admits(request.connection, header.max_msg_bytes):
@@ -96,7 +98,8 @@ class PullMessageProcessor:
         except NotInMemory as missing:
             return self._pull_from_disk(request, get, missing, message_filter, request_queue)
         if got.status is _FOUND and request.is_plain:
-            return EncodedResponse(encode_found(request.opaque, got))
+            broker_id = self._suggested_broker.of(header.consumer_group, is_behind=got.suggests_slave)
+            return EncodedResponse(encode_found(request.opaque, got, broker_id))
         reply = self._reply(header, got)
         if reply.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND_BIT:
             # `_wait` reads again and counts the miss there.
@@ -230,8 +233,10 @@ class PullMessageProcessor:
         code = _CODES.get(got.status)
         if code is None:
             code = ResponseCode.PULL_OFFSET_MOVED if header.queue_offset else ResponseCode.PULL_NOT_FOUND
+        if code is ResponseCode.PULL_NOT_FOUND and self._suggested_broker.returns_to_master():
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY
         pulled = h.Pulled(
-            suggest_which_broker_id=MASTER_ID,
+            suggest_which_broker_id=self._suggested_broker.of(header.consumer_group, is_behind=got.suggests_slave),
             next_begin_offset=got.next_offset,
             min_offset=got.min_offset,
             max_offset=got.max_offset,
@@ -261,7 +266,7 @@ class BulkPulls:
         return True
 
 
-def encode_found(opaque: int, got: GetResult) -> Answer:
+def encode_found(opaque: int, got: GetResult, broker_id: int) -> Answer:
     """Encode in JSON the response that `_reply` would return for a pull that found messages."""
-    header = _FOUND_HEADER % (MASTER_ID, got.next_offset, got.min_offset, got.max_offset, opaque)
+    header = _FOUND_HEADER % (broker_id, got.next_offset, got.min_offset, got.max_offset, opaque)
     return answer_in_parts(header, got.runs, got.size)

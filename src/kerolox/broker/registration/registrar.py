@@ -7,9 +7,9 @@ that one that is down, slow or hangs delays only itself.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from kerolox.broker.config import BrokerConfig
+from kerolox.broker.config import MASTER_ID, BrokerConfig
 from kerolox.broker.registration.requests import RegistrationRequests
 from kerolox.broker.tables.topics import TopicTable
 from kerolox.codes import ResponseCode
@@ -18,7 +18,9 @@ from kerolox.remoting.client import Client
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.service import Service
 from kerolox.wire.bodies.kv import KVTable
+from kerolox.wire.bodies.routes import BrokerMemberGroupBody
 from kerolox.wire.bodies.topics import TopicConfig
+from kerolox.wire.headers.namesrv import BrokerRegistered
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +57,22 @@ class Registrar(Service):
         self.clock = clock
         self._links: dict[str, _NameServerLink] = {}
         self._is_open = False
+        # NameServer → its last response to a registration.
+        self._answers: dict[str, BrokerRegistered] = {}
+        self._on_master: Callable[[str | None, str | None], None] = lambda address, ha_address: None
+
+    def set_master_listener(self, on_master: Callable[[str | None, str | None], None]) -> None:
+        """Call `on_master` with address and HA address of the group's master, after each registration of a slave.
+
+        They are those of the first NameServer that knows a master; None if none does.
+        """
+        self._on_master = on_master
+
+    def note_answer(self, name_server: str, answer: BrokerRegistered) -> None:
+        self._answers[name_server] = answer
+        known = (self._answers[address] for address in self._links if address in self._answers)
+        found = next((answer for answer in known if answer.master_addr), BrokerRegistered())
+        self._on_master(found.master_addr or None, found.ha_server_addr or None)
 
     async def open(self) -> None:
         """Register with all NameServers concurrently; wait a few seconds at most."""
@@ -96,6 +114,7 @@ class Registrar(Service):
         wanted = list(dict.fromkeys(addresses))
         for address in self._links.keys() - set(wanted):
             self._links.pop(address).cancel()
+            self._answers.pop(address, None)
         for address in wanted:
             if address not in self._links:
                 link = self._links[address] = _NameServerLink(self, address)
@@ -134,6 +153,7 @@ class _NameServerLink:
     """The registration with one NameServer."""
 
     def __init__(self, registrar: Registrar, address: str) -> None:
+        self._registrar = registrar
         self._config = registrar.config
         self._table = registrar.topics
         self._requests = registrar.requests
@@ -143,6 +163,8 @@ class _NameServerLink:
         self.is_registered = False
         # Set after the first attempt, successful or not.
         self.tried = asyncio.Event()
+        # The master of the group according to the last response; always None for a master itself.
+        self._master: str | None = None
         # Whether the NameServer supports light heartbeats, which came with 5.0. None while unknown.
         self._supports_heartbeats: bool | None = None
         # Whether a registration was ever sent, so that there may be something to unregister.
@@ -301,6 +323,11 @@ class _NameServerLink:
         seconds = self._config.register_broker_timeout_mills / 1000
         self._has_sent = True
         answer = await self._client.call(self.address, request, body, timeout_seconds=seconds)
+        # A response without fields has no header.
+        registered = answer.header or BrokerRegistered()
+        self._master = registered.master_addr
+        if self._config.broker_id != MASTER_ID:
+            self._registrar.note_answer(self.address, registered)
         if answer.body:
             try:
                 self._table.mark_ordered(KVTable.decode(answer.body).table)
@@ -359,3 +386,17 @@ class _NameServerLink:
                 except (RemotingError, OSError) as error:
                     self._failed(error)
                     self.wake()
+                    continue
+                if self._config.broker_id != MASTER_ID and await self._has_other_master():
+                    # Only the response to a registration has both of its addresses.
+                    self.wake()
+
+    async def _has_other_master(self) -> bool:
+        """Whether the group has another master than at the last registration, or none any more."""
+        try:
+            reply = await self._client.call(self.address, self._requests.members())
+            group = BrokerMemberGroupBody.decode(reply.body).broker_member_group
+        except (KeroloxError, OSError) as error:
+            log.debug("NameServer %s did not return the members of the group: %s", self.address, error)
+            return False
+        return group is not None and group.broker_addrs.get(MASTER_ID) != self._master

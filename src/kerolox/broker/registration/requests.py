@@ -13,6 +13,7 @@ from kerolox.wire.bodies.routes import QueueData, TopicRouteData
 from kerolox.wire.bodies.topics import DataVersion, Perm, TopicConfig, TopicConfigTable
 from kerolox.wire.headers.namesrv import (
     BrokerHeartbeat,
+    GetBrokerMemberGroup,
     QueryDataVersion,
     RegisterBroker,
     RegisterTopicInNamesrv,
@@ -127,6 +128,10 @@ class RegistrationRequests:
             broker_addr=self._addresses.address,
             broker_name=self._config.broker_name,
         )
+
+    def members(self) -> GetBrokerMemberGroup:
+        """Return the request for the addresses of the brokers of the group."""
+        return GetBrokerMemberGroup(cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name)
 
     def unregistration(self) -> UnregisterBroker:
         return UnregisterBroker(

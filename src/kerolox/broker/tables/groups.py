@@ -103,6 +103,16 @@ class GroupTable:
         self.groups[group.group_name] = group
         self._changed()
 
+    def replace_all(self, table: SubscriptionGroupTable) -> None:
+        """Replace all groups, and the version, by those of a master; system groups stay."""
+        groups = table.subscription_group_table
+        if len(groups) > self._config.group_nums_max:
+            raise SystemBusy(f"the master has {len(groups)} groups, at most {self._config.group_nums_max} allowed")
+        own_groups = {name: self.groups[name] for name in _SYSTEM if name in self.groups}
+        self.groups, self.forbidden = own_groups | groups, table.forbidden_table or {}
+        self.data_version = msgspec.structs.replace(table.data_version)
+        self.file.changed()
+
     def delete(self, group: str) -> bool:
         self.forbidden.pop(group, None)
         if self.groups.pop(group, None) is None:

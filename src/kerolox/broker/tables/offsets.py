@@ -1,7 +1,7 @@
 """Consumer offsets: the next offset to consume, by group, topic and queue (ConsumerOffsetManager)."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -54,6 +54,10 @@ class ConsumerOffsets:
         self.pop_position: int | None = None
         self._pops: tuple[Callable[[], Awaitable[None]], Callable[[], int]] | None = None
         self._count = 0
+        # `topic@group` → counter of the version that its last change made, in order of the changes; complete from
+        # `_changes_from` on.
+        self._changes: dict[str, int] = {}
+        self._changes_from = 0
         self._exempt = {f"{revive_topic(config)}@{REVIVE_GROUP}"}
         self._exempt |= {f"{topic}@{TRANSACTION_GROUP}" for topic in (HALF_TOPIC, OP_TOPIC)}
 
@@ -66,6 +70,7 @@ class ConsumerOffsets:
             self.table, self.data_version = loaded.offset_table, loaded.data_version
             self.pop_position = loaded.pop_position
             self._count = sum(map(len, self.table.values()))
+        self._changes_from = self.data_version.counter
 
     def limit(self, queue_ends: Mapping[tuple[str, int], int], log_end_offset: int) -> None:
         """Lower offsets beyond the end of their queue, and save them at once; OSError if that fails.
@@ -87,6 +92,7 @@ class ConsumerOffsets:
         if lowered or is_position_beyond:
             log.warning("%d consumer offsets were beyond the end of their queues and are lowered to it", lowered)
             bump(self.data_version, self._clock.millis())
+            self._changes_from = self.data_version.counter
             snapshot = OffsetFile(self.data_version, self.table, self.pop_position)
             self._json.save(self._json.encode(snapshot))
 
@@ -103,8 +109,7 @@ class ConsumerOffsets:
 
     def _snapshot(self) -> OffsetFile:
         table = {key: dict(offsets) for key, offsets in self.table.items()}
-        position = self.pop_position if self._pops is None else self._pops[1]()
-        return OffsetFile(msgspec.structs.replace(self.data_version), table, position)
+        return OffsetFile(msgspec.structs.replace(self.data_version), table, self.saved_pop_position())
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the next offset of the group: the pending reset if there is one, else the committed offset."""
@@ -161,7 +166,50 @@ class ConsumerOffsets:
                 self.file.save_soon()
             offsets[queue_id] = offset
             bump(self.data_version, self._clock.millis())
+            self._changes.pop(key, None)
+            self._changes[key] = self.data_version.counter
             self.file.changed()
+
+    # Copies for slaves
+
+    def changes_since(self, version: DataVersion, *, count_max: int) -> dict[str, dict[int, int]] | None:
+        """Return the offsets of the keys that have changed since a version of this table.
+
+        None if these are more than `count_max` offsets, if any were deleted, or if the table never had this version.
+        """
+        counter, current = version.counter, self.data_version
+        if version.state_version != current.state_version or not self._changes_from <= counter <= current.counter:
+            return None
+        found: dict[str, dict[int, int]] = {}
+        count = 0
+        for key, changed_at in reversed(self._changes.items()):
+            if changed_at <= counter:
+                break
+            found[key] = self.table[key]
+            count += len(found[key])
+            if count > count_max:
+                return None
+        return found
+
+    def saved_pop_position(self) -> int | None:
+        """Return the physical offset of the log before which the table includes all pops; None if unknown."""
+        return self.pop_position if self._pops is None else self._pops[1]()
+
+    def take_over(
+        self, changed: dict[str, dict[int, int]], deleted: Iterable[str], version: DataVersion, pop_position: int | None
+    ) -> None:
+        """Apply changes of a master's table; the table gets the master's version."""
+        for key in deleted:
+            self._count -= len(self.table.pop(key, ()))
+        for key, offsets in changed.items():
+            mine = self.table.setdefault(key, {})
+            self._count += len(offsets.keys() - mine.keys())
+            mine.update(offsets)
+        self.data_version = msgspec.structs.replace(version)
+        self.pop_position = pop_position
+        self._changes.clear()
+        self._changes_from = version.counter
+        self.file.changed()
 
     def topics_of(self, group: str) -> list[str]:
         # Neither a topic nor a group can have an @ in its name.
@@ -185,6 +233,8 @@ class ConsumerOffsets:
         for key in keys:
             self._count -= len(self.table.pop(key))
             self.resets.pop(key, None)
+            self._changes.pop(key, None)
         if keys:
             bump(self.data_version, self._clock.millis())
+            self._changes_from = self.data_version.counter
             self.file.changed()

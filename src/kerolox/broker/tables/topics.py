@@ -141,6 +141,17 @@ class TopicTable:
         self._changed()
         self._on_change(topic)
 
+    def replace_all(self, table: TopicConfigTable) -> None:
+        """Replace all topics, and the version, by those of a master; the topics of this broker itself stay."""
+        if len(table.topic_config_table) > self._config.topic_nums_max:
+            raise SystemBusy(
+                f"the master has {len(table.topic_config_table)} topics, at most {self._config.topic_nums_max} allowed"
+            )
+        own_topics = {name: self.topics[name] for name in self.system}
+        self.topics = own_topics | table.topic_config_table
+        self.data_version = msgspec.structs.replace(table.data_version)
+        self.file.changed()
+
     def delete(self, topic: str) -> None:
         if self.topics.pop(topic, None) is not None:
             self._changed()

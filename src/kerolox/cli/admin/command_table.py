@@ -6,6 +6,7 @@ import kerolox.cli.admin.auth.policies
 import kerolox.cli.admin.auth.users
 import kerolox.cli.admin.cluster.brokers
 import kerolox.cli.admin.cluster.clusters
+import kerolox.cli.admin.cluster.controllers
 import kerolox.cli.admin.cluster.export
 import kerolox.cli.admin.cluster.export_metrics
 import kerolox.cli.admin.cluster.namesrv
@@ -35,7 +36,9 @@ _ORDER = (
     *("deleteAclConfig", "clusterAclConfigVersion", "updateGlobalWhiteAddr", "exportMetadata", "exportConfigs"),
     "exportMetrics",
     # New in 5.x.
-    *("updateTopicList", "haStatus", "updateSubGroupList", "setConsumeMode"),
+    *("resetMasterFlushOffset", "updateTopicList", "haStatus", "updateSubGroupList", "setConsumeMode"),
+    *("getSyncStateSet", "getBrokerEpoch", "getControllerMetaData", "getControllerConfig", "updateControllerConfig"),
+    *("electMaster", "cleanBrokerMetadata"),
     *("createAcl", "updateAcl", "deleteAcl", "getAcl", "listAcl", "copyAcl"),
     *("createUser", "updateUser", "deleteUser", "getUser", "listUser", "copyUser"),
 )

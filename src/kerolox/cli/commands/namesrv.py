@@ -1,6 +1,7 @@
 """`kerolox namesrv` and `mqnamesrv`: runs a NameServer until it is stopped (NamesrvStartup)."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -20,7 +21,11 @@ from kerolox.runtime import event_loop
 from kerolox.runtime.config import warn_of_unknown
 from kerolox.runtime.gc_tuning import settle
 from kerolox.runtime.logs import logging_as
+from kerolox.runtime.service import Supervisor
 from kerolox.runtime.text import properties
+
+if TYPE_CHECKING:
+    from kerolox.controller import ControllerConfig
 
 
 @click.command(cls=JavaCommand, context_settings={"help_option_names": ["-h", "--help"]})
@@ -60,9 +65,10 @@ def namesrv(
         return
     try:
         with logging_as(config.log_options("namesrv")):
+            parts = _parts(config)
             if config_file is not None:
-                warn_of_unknown(config_file, config.extra)
-            event_loop.run(_serve(config))
+                warn_of_unknown(config_file, parts.unknown_keys)
+            event_loop.run(_serve(parts))
     except (ConfigurationError, ServiceFailed, OSError) as error:
         raise exit_error(error, describe_failure(error)) from error
 
@@ -75,10 +81,41 @@ def _configuration(file: Path | None) -> NamesrvConfig:
     return config
 
 
-async def _serve(config: NamesrvConfig) -> None:
+class _Parts(NamedTuple):
+    """The settings of the NameServer, and of the controller in its process, if there is one."""
+
+    namesrv: NamesrvConfig
+    controller: "ControllerConfig | None"
+    unknown_keys: set[str]
+
+
+def _parts(config: NamesrvConfig) -> _Parts:
+    if not config.enable_controller_in_namesrv:
+        return _Parts(config, None, set(config.extra))
+    # Imported here: most NameServers have no controller.
+    from kerolox.cli.commands.controller import embedded_config
+
+    controller = embedded_config(config.to_properties())
+    return _Parts(config, controller, set(config.extra) - set(controller.keys()))
+
+
+async def _serve(parts: _Parts) -> None:
     stop = stop_on_signals()
-    server = NameServer(config)
-    await serve(server, stop, lambda: _on_ready(server))
+    server = NameServer(parts.namesrv)
+    if parts.controller is None:
+        await serve(server, stop, lambda: _on_ready(server))
+        return
+    from kerolox.cli.commands.controller import echo_ready
+    from kerolox.controller import Controller
+
+    controller = Controller(parts.controller)
+
+    def on_ready() -> None:
+        _on_ready(server)
+        echo_ready(controller)
+
+    # They meet on the wire only, as they would in two processes.
+    await serve(Supervisor(server, controller), stop, on_ready)
 
 
 def _on_ready(server: NameServer) -> None:

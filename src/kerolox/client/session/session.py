@@ -18,7 +18,7 @@ from kerolox.client.session.name_server_discovery import REFRESH_SECONDS, fetch_
 from kerolox.client.session.name_servers import NameServers
 from kerolox.client.session.requests import LANGUAGE, Requests
 from kerolox.client.session.topic_routes import MASTER_ID, TopicRoutes
-from kerolox.errors import AnswerError, ConnectFailed, RemotingError
+from kerolox.errors import AnswerError, ConnectFailed, KeroloxError, RemotingError
 from kerolox.remoting.client import Client
 from kerolox.remoting.connection import Connection
 from kerolox.remoting.router import Router
@@ -34,6 +34,8 @@ from kerolox.wire.reply import Reply
 log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=Header)
+
+_REFRESH_PAUSE_SECONDS = 1.0
 
 _sessions: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Session]]" = weakref.WeakKeyDictionary()
 
@@ -62,6 +64,8 @@ class Session:
         self._user_count = 0
         self._is_closed = False
         self._background_tasks: set[asyncio.Task[None]] = set()
+        # Topic → monotonic time before which its route is not fetched again because of an unreachable broker.
+        self._next_refresh: dict[str, float] = {}
         self._supervisor = Supervisor(
             *self._discovery_services(),
             Periodic(
@@ -247,6 +251,19 @@ class Session:
         """Schedule a heartbeat without waiting for it; calls before it begins share one."""
         if not self._is_closed and self._heartbeats.claim_heartbeat():
             self.run_in_background(self._heartbeats.heartbeat(), "heartbeat")
+
+    def refresh_route_soon(self, topic: str) -> None:
+        """Fetch the route of a topic without waiting for it, at most once a second."""
+        now = self.options.clock.monotonic()
+        if now >= self._next_refresh.get(topic, now):
+            self._next_refresh[topic] = now + _REFRESH_PAUSE_SECONDS
+            self.run_in_background(self._refresh_route(topic), f"route of {topic}")
+
+    async def _refresh_route(self, topic: str) -> None:
+        try:
+            await self.routes.refresh(topic)
+        except KeroloxError as error:
+            log.debug("the route of topic %s was not refreshed: %s", topic, error)
 
     async def ensure_registered(self) -> None:
         """Send a heartbeat, and wait for it, unless all brokers of known routes have acknowledged all members."""

@@ -134,6 +134,14 @@ class TopicRoutes:
         """Return the address of a broker of a known route."""
         return self._addresses.get(broker_name, {}).get(broker_id)
 
+    def readable_address(self, broker_name: str, broker_id: int = MASTER_ID) -> tuple[int, str] | None:
+        """Return id and address of a broker of a group: the wanted one, else the master, else the lowest slave."""
+        members = self._addresses.get(broker_name, {})
+        for candidate in (broker_id, broker_id + 1, MASTER_ID, *sorted(members)):
+            if candidate in members:
+                return candidate, members[candidate]
+        return None
+
     @property
     def brokers(self) -> dict[str, dict[int, str]]:
         """The brokers of all known routes: broker name → broker id → address."""
@@ -166,6 +174,8 @@ class TopicRoutes:
         if known is not None and known.data == data:
             return known
         route = TopicRoute(topic, data)
+        # Last, because the latest route tells which brokers of a group are alive (`_update_brokers`).
+        self._known.pop(topic, None)
         self._known[topic] = route
         if known is not None:
             log.info("the route of topic %s changed to %s", topic, route.brokers)
@@ -177,8 +187,7 @@ class TopicRoutes:
     def _update_brokers(self) -> None:
         addresses: dict[str, dict[int, str]] = {}
         for route in self._known.values():
-            for name, members in route.brokers.items():
-                addresses.setdefault(name, {}).update(members)
+            addresses |= route.brokers
         if addresses != self._addresses:
             self._addresses = addresses
             self._on_brokers_changed()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kerolox.remoting.server.connection_limit import LogLimit
 from kerolox.replication.auto_switch.copies import SyncStateCopies
 from kerolox.replication.auto_switch.epoch_log import EpochLog
 from kerolox.replication.auto_switch.epochs import EpochEntry
@@ -31,9 +32,14 @@ class AutoSwitchConnection(ReplicaConnection):
     """
 
     def __init__(
-        self, master: GroupMaster, config: ReplicationConfig, clock: Clock, on_change: Callable[[Any], None]
+        self,
+        master: GroupMaster,
+        config: ReplicationConfig,
+        clock: Clock,
+        on_change: Callable[[Any], None],
+        log_limit: LogLimit,
     ) -> None:
-        super().__init__(master.store, config, clock, on_change)
+        super().__init__(master.store, config, clock, on_change, log_limit)
         self._own_id, _, self._epoch_log, self._copies = master
         self._frames = ReplicaFrames()
         self._handshake: Handshake | None = None

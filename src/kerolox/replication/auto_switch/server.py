@@ -15,7 +15,7 @@ class AutoSwitchServer(ReplicationServer):
         self._master = master
 
     def _accept(self) -> ReplicaConnection:
-        return AutoSwitchConnection(self._master, self._config, self._clock, self._changed)
+        return AutoSwitchConnection(self._master, self._config, self._clock, self._changed, self._log_limit)
 
     def _tick(self) -> None:
         super()._tick()

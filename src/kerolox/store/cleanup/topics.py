@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from kerolox.runtime.threads import in_thread
@@ -32,6 +32,7 @@ _SYSTEM_PREFIX = "rmq_sys_"
 # Deleting holds the lock of `FlushBehind`, and renaming blocks the event loop: so it is done a few at a time.
 _TOPICS_AT_ONCE_MAX = 16
 _QUEUES_AT_ONCE_MAX = 200
+_AT_THE_END: Mapping[str, int] = {}
 
 
 class TopicCleanup:
@@ -65,6 +66,31 @@ class TopicCleanup:
             # A queue that was recreated has entries of later records.
             if queue.max_physical_offset <= self._deleted_topics.offsets.get(topic, -1):
                 self._sweep([self._queues.detach(topic, queue_id, self._deleted_topics.offsets[topic])])
+
+    @property
+    def deletions(self) -> Mapping[str, int]:
+        """Deleted topics of which the log still has records → end of the log when they were deleted."""
+        return self._deleted_topics.offsets
+
+    async def repeat(self, deletions: Mapping[str, int]) -> int:
+        """Delete topics as another broker with the same log has deleted them; return how many had queues.
+
+        Records before the end of the log at that time belong to the deleted topic; those after it to a new one of the
+        same name. A queue that has entries of such later records stays, with a warning.
+        """
+        ends: dict[str, int] = {}
+        for topic, end in deletions.items():
+            if self._deleted_topics.offsets.get(topic, 0) >= end:
+                continue
+            queues = [queue for (of_topic, _), queue in self._queues.items() if of_topic == topic]
+            if any(queue.max_physical_offset > end for queue in queues):
+                log.warning(
+                    "topic %s was deleted on the master and created again, but its old queues are in use", topic
+                )
+            else:
+                ends[topic] = end
+        async with self._flush_behind.lock:
+            return await self._delete(set(ends), ends) if ends else 0
 
     async def delete(self, topics: Collection[str]) -> int:
         """Delete all queues of these topics; return how many topics had any. Their offsets restart at 0.
@@ -107,15 +133,19 @@ class TopicCleanup:
                 count += len(expired)
         return count
 
-    async def _delete(self, topics: set[str]) -> int:
+    async def _delete(self, topics: set[str], ends: Mapping[str, int] = _AT_THE_END) -> int:
+        """Delete topics, with their records before `ends`; by default up to the end of the log."""
         keys: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
         for key in self._queue_offsets.keys() | dict(self._queues.items()).keys():
             if key[0] in topics:
                 keys[key[0]].append(key)
         renamed = []
         self._clear_stray()
-        end = self._log.end_offset
+        for topic in ends:
+            # Even without a queue here: the records may still be on their way.
+            keys.setdefault(topic, [])
         for topic, of_topic in keys.items():
+            end = ends.get(topic, self._log.end_offset)
             # No await until all queues are detached: records that are not dispatched yet must not reach a queue.
             self._deleted_topics.note(topic, end)
             renamed += [self._detach(key, end) for key in of_topic]

@@ -1,6 +1,7 @@
 """Delivery progress of each delay level: config/delayOffset.json."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -63,6 +64,12 @@ class DelayOffsets:
     def replace(self, content: bytes) -> None:
         """Replace the offsets by the response of another broker; ProtocolError, and no change, if it is malformed."""
         self._load_table(fastjson.decode(content, DelayOffsetTable))
+
+    def follow(self, offsets: Mapping[int, int]) -> bool:
+        """Take over the progress of a master; return whether anything has changed."""
+        for level, offset in offsets.items():
+            self.set_offset(level, offset)
+        return self._is_changed
 
     async def persist(self) -> None:
         """Write the file if the offsets have changed; OSError if it cannot be written."""

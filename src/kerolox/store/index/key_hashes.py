@@ -1,22 +1,19 @@
-"""Index keys of records, one by one and as columns, and their hashes in index order: unique key, keys, tag."""
+"""Index keys of records, one by one and as columns, in index order: unique key, keys, tag."""
 
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress, repeat
-from operator import sub
+from itertools import compress
 from typing import Any, Final, Self
 
 from kerolox.message import sysflag
 from kerolox.message.records.columns import Columns
-from kerolox.message.tags import key_hash, key_hashes
+from kerolox.message.tags import key_hash
 from kerolox.store.log.commit_log import KeyColumns
 
 _TAG_MARK = b"T#"
 # Longer tags are not cached, so that hostile input cannot make the cache large.
 _CACHED_SIZE_MAX = 64
-# Fewer keys than this are hashed one by one.
-_FEW = 16
 # Unique key, keys and tag of a record that has none of them.
 NO_KEYS: Final = (b"", b"", b"")
 
@@ -84,6 +81,10 @@ class RecordKeys:
         self.physical_offsets += physical_offsets
         self.store_timestamps += [store_timestamp] * len(topics)
 
+    def part(self, first: int, end: int) -> "RecordKeys":
+        span = slice(first, end)
+        return RecordKeys(*(getattr(self, name)[span] for name in self.__slots__))
+
     def extend(self, others: Self) -> None:
         self.topics += others.topics
         self.unique_keys += others.unique_keys
@@ -93,12 +94,8 @@ class RecordKeys:
         self.store_timestamps += others.store_timestamps
 
 
-def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
-    """Return the hashes of index keys."""
-    return list(map(_hash, topics, keys)) if len(keys) < _FEW else key_hashes(topics, keys)
-
-
-def _hash(topic: str, key: bytes) -> int:
+def index_hash(topic: str, key: bytes) -> int:
+    """Return the hash of an index key."""
     return tag_hash(topic, key[len(_TAG_MARK) :]) if key.startswith(_TAG_MARK) else key_hash(topic, key)
 
 
@@ -110,65 +107,3 @@ def tag_hash(topic: str, tag: bytes) -> int:
 @functools.lru_cache(maxsize=8192)
 def _cached_tag_hash(topic: str, tag: bytes) -> int:
     return key_hash(topic, tag_key(tag))
-
-
-def hashes_by_position(run: RecordKeys) -> list[list[int]] | None:
-    """Return the hashes of all first keys, all second keys and so on; None if records differ in number of keys."""
-    topics, none_or_all = run.topics, (0, len(run))
-    if any(column.count(b"") not in none_or_all for column in (run.unique_keys, run.keys, run.tags)):
-        return None
-    found: list[list[int]] = []
-    if run.unique_keys[0]:
-        found.append(key_hashes(topics, run.unique_keys))
-    if run.keys[0]:
-        texts = b" ".join(run.keys).split(b" ")
-        counts = {keys.count(b" ") for keys in run.keys}
-        step = counts.pop() + 1
-        # With more keys per record than records the columns are too short to be faster.
-        if counts or step > len(run) or b"" in texts:
-            return None
-        found += [key_hashes(topics, texts[at::step]) for at in range(step)]
-    if run.tags[0]:
-        found.append(_tag_hashes(topics, run.tags))
-    return found
-
-
-def _tag_hashes(topics: Sequence[str], tags: Sequence[bytes]) -> list[int]:
-    if topics.count(topics[0]) < len(topics):
-        is_cached = max(map(len, tags)) <= _CACHED_SIZE_MAX
-        return list(map(_cached_tag_hash if is_cached else tag_hash, topics, tags))
-    known = {tag: tag_hash(topics[0], tag) for tag in set(tags)}
-    return list(map(known.__getitem__, tags))
-
-
-def hashes_by_record(run: RecordKeys) -> tuple[list[int], list[int], list[int]]:
-    """Return hash, physical offset and store timestamp of each key, record by record."""
-    topics, keys = run.topics, run.keys
-    texts = b" ".join(filter(None, keys)).split(b" ")
-    if b"" in texts:
-        texts = list(filter(None, texts))
-        keys = [b" ".join(split_keys(text)) for text in keys]
-    counts = [text.count(b" ") + 1 if text else 0 for text in keys]
-    hashes = key_hashes(list(chain.from_iterable(map(repeat, topics, counts))), texts)
-    unique_hashes = key_hashes(topics, run.unique_keys)
-    found: list[int] = []
-    ends: list[int] = []
-    at = 0
-    for unique_key, unique_hash, count, tag, hashed_tag in zip(
-        run.unique_keys, unique_hashes, counts, run.tags, _tag_hashes(topics, run.tags), strict=True
-    ):
-        if unique_key:
-            found.append(unique_hash)
-        if count:
-            found += hashes[at : at + count]
-            at += count
-        if tag:
-            found.append(hashed_tag)
-        ends.append(len(found))
-    totals = list(map(sub, ends, [0, *ends[:-1]]))
-    offsets = list(chain.from_iterable(map(repeat, run.physical_offsets, totals)))
-    timestamps = run.store_timestamps
-    if timestamps.count(timestamps[0]) == len(timestamps):
-        # Messages appended together have one timestamp.
-        return found, offsets, [timestamps[0]] * len(found)
-    return found, offsets, list(chain.from_iterable(map(repeat, timestamps, totals)))

@@ -6,21 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kerolox.message.records.columns import Columns
 from kerolox.message.tags import key_hash
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.files import Disk
 from kerolox.store.errors import StoreDamaged, SyncFailed
+from kerolox.store.index.array_loader import ARRAYS
 from kerolox.store.index.index_file import ChainEntry, FileFlush, IndexFile
-from kerolox.store.index.key_hashes import RecordKeys, hashes_by_position, hashes_by_record, index_hashes, index_keys
+from kerolox.store.index.key_hashes import RecordKeys, index_hash, index_keys
 from kerolox.store.index.layout import ENTRY, HEADER, IndexHeader, IndexShape
 from kerolox.store.log.segments import OpenFiles
+
+if TYPE_CHECKING:
+    from kerolox.store.index.key_arrays import KeyArrays
 
 log = logging.getLogger(__name__)
 
 _NAME_DIGITS = 17
-# The keys of fewer records than this are hashed together with their tags.
+# The keys of fewer records than this are hashed one by one.
 _FEW = 16
 # Records whose keys wait to be hashed together.
 _WAITING_MAX = 256
@@ -177,7 +182,7 @@ class KeyIndex:
     def _put(self, topic: str, keys: Sequence[bytes], physical_offset: int, store_timestamp: int) -> None:
         if not keys:
             return
-        hashes = index_hashes([topic] * len(keys), keys)
+        hashes = [index_hash(topic, key) for key in keys]
         if self._files:
             file = self._files[-1]
             end_offset = file.header.end_physical_offset
@@ -209,7 +214,7 @@ class KeyIndex:
                 self._put(batch.topics[at], batch.texts[at : at + 1], end_offset, batch.timestamps[at])
             batch.topics, batch.texts = batch.topics[first:], batch.texts[first:]
             offsets, batch.timestamps = offsets[first:], batch.timestamps[first:]
-        self._add(index_hashes(batch.topics, batch.texts), offsets, batch.timestamps)
+        self._add(list(map(index_hash, batch.topics, batch.texts)), offsets, batch.timestamps)
 
     def put_columns(self, run: Columns) -> None:
         """Add the keys of consecutive records, as `put`."""
@@ -217,27 +222,19 @@ class KeyIndex:
         if self._files and run.physical_offsets[-1] < self.end_physical_offset:
             # All of them are in the index already.
             return
-        self._put_records(RecordKeys.of(run))
+        self._put_records(RecordKeys.of(run), may_wait=True)
 
-    def _put_records(self, run: RecordKeys) -> None:
-        offsets, timestamps = run.physical_offsets, run.store_timestamps
-        if len(run) < _FEW or (self._files and offsets[0] <= self.end_physical_offset):
+    def _put_records(self, run: RecordKeys, *, may_wait: bool = False) -> None:
+        is_after = not self._files or run.physical_offsets[0] > self.end_physical_offset
+        arrays = ARRAYS.get(may_wait=may_wait) if is_after and len(run) >= _FEW else None
+        if arrays is None:
             self._put_few(run)
             return
-        by_position = hashes_by_position(run)
-        if by_position is None:
-            self._add(*hashes_by_record(run))
-            return
-        # All records have equally many keys: interleave the columns into record order.
-        step = len(by_position)
-        if step == 1:
-            self._add(by_position[0], offsets, timestamps)
-            return
-        flat = [[0] * (step * len(run)) for _ in range(3)]
-        for at, hashes in enumerate(by_position):
-            for column, values in zip(flat, (hashes, offsets, timestamps), strict=True):
-                column[at::step] = values
-        self._add(*flat)
+        for part in arrays(run):
+            if isinstance(part, RecordKeys):
+                self._put_few(part)
+            else:
+                self._add_arrays(part)
 
     def _put_few(self, run: RecordKeys) -> None:
         """Add the keys of few records, or of records of which the index may have some."""
@@ -250,15 +247,22 @@ class KeyIndex:
 
     def _add(self, hashes: Sequence[int], offsets: Sequence[int], timestamps: Sequence[int]) -> None:
         while hashes:
-            file = self._files[-1] if self._files else self._roll()
-            if file.is_full:
-                file = self._roll()
-            if len(file.pending) >= self._pending_size_max:
-                file.write_entries()
-            count = file.put_all(hashes, offsets, timestamps)
-            if count == len(hashes):
-                return
+            count = self._growing_file().put_all(hashes, offsets, timestamps)
             hashes, offsets, timestamps = hashes[count:], offsets[count:], timestamps[count:]
+
+    def _add_arrays(self, arrays: "KeyArrays") -> None:
+        while arrays:
+            count = self._growing_file().put_arrays(arrays)
+            arrays = arrays.part(count, len(arrays))
+
+    def _growing_file(self) -> IndexFile:
+        """Return a file that has room for an entry, and for more in memory."""
+        file = self._files[-1] if self._files else self._roll()
+        if file.is_full:
+            file = self._roll()
+        if len(file.pending) >= self._pending_size_max:
+            file.write_entries()
+        return file
 
     def query(
         self, topic: str, key: bytes, count_max: int, begin_timestamp: int = 0, end_timestamp: int = 2**63 - 1

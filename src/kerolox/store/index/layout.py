@@ -15,6 +15,8 @@ from typing import Self
 HEADER = struct.Struct(">qqqqii")
 SLOT = struct.Struct(">i")
 ENTRY = struct.Struct(">iqii")
+# The most that fits into an entry.
+SECONDS_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,18 @@ class TimerCheckpoint:
         self._disk.rename(temporary, self._path)
         sync_directory(self._disk, self._path.parent)
 
+    def follow(self, content: bytes) -> None:
+        """Take over the response of a master to `encode`; ValueError if it is too short.
+
+        As in Java only its progress and its version: positions in the timer log are those of its own files. RocketMQ
+        before 5.3 sends no version.
+        """
+        if len(content) < _FIELDS.size - 24:
+            raise ValueError(f"a timer checkpoint of {len(content)} bytes")
+        fields = _FIELDS.unpack(content[: _FIELDS.size].ljust(_FIELDS.size, b"\0"))
+        self.read_time, self.master_queue_offset = fields[0], fields[3]
+        self.state_version, self.timestamp, self.counter = fields[4:]
+
     def encode(self) -> bytes:
         """Return the 56 bytes that a slave requests from its master."""
         return _FIELDS.pack(

@@ -101,6 +101,10 @@ class TimerMetrics:
         self._counts.data_version.timestamp = now
         self._is_changed = True
 
+    def follow(self, content: bytes) -> None:
+        """Take over the counts of a master; ProtocolError if they cannot be read."""
+        self._counts = fastjson.decode(content, TimerCounts)
+
     def take_content(self) -> bytes | None:
         """Return the content to save in a thread; None if nothing has changed."""
         if not self._is_changed:

@@ -166,10 +166,6 @@ class GetBrokerRuntimeInfo(Request[Empty], code=RequestCode.GET_BROKER_RUNTIME_I
     """Response body: KVTable."""
 
 
-class GetBrokerHaStatus(Request[Empty], code=RequestCode.GET_BROKER_HA_STATUS):
-    pass
-
-
 class CleanExpiredConsumeQueue(Request[Empty], code=RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE):
     pass
 
@@ -187,14 +183,6 @@ class ResumeCheckHalfMessage(Request[Empty], code=RequestCode.RESUME_CHECK_HALF_
 
     topic: str | None = None
     msg_id: str | None = None
-
-
-class GetTimerCheckPoint(Request[Empty], code=RequestCode.GET_TIMER_CHECK_POINT):
-    pass
-
-
-class GetTimerMetrics(Request[Empty], code=RequestCode.GET_TIMER_METRICS):
-    pass
 
 
 class FilterServerRegistered(Header):

@@ -66,9 +66,18 @@ class UnregisterBroker(Request[Empty], code=RequestCode.UNREGISTER_BROKER):
     broker_name: str
 
 
-class BrokerHeartbeat(Request[Empty], code=RequestCode.BROKER_HEARTBEAT):
+class BrokerHeartbeat(Request[Empty], code=RequestCode.BROKER_HEARTBEAT, kw_only=True):
+    """To NameServers and controllers. Only controllers read the numbers, and need the broker id."""
+
+    broker_id: Int64 | None = None
+    # The smaller one is preferred in an election between brokers that hold the same.
+    election_priority: Int32 | None = None
+    confirm_offset: Int64 | None = None
+    heartbeat_timeout_mills: Int64 | None = None
     cluster_name: str
     broker_addr: str
+    epoch: Int32 | None = None
+    max_offset: Int64 | None = None
     broker_name: str | None = None
 
 

@@ -14,6 +14,7 @@ from kerolox.wire.bodies.kv import KVTable
 from kerolox.wire.bodies.offsets import BrokerStatsData, ConsumerOffsetTable, HaRuntimeInfo
 from kerolox.wire.header import Empty, Request
 from kerolox.wire.headers import broker as h
+from kerolox.wire.headers import replication as r
 from kerolox.wire.headers.namesrv import NotifyMinBrokerIdChange
 from kerolox.wire.headers.offsets import GetAllConsumerOffset, GetAllDelayOffset
 from tests.broker.brokers import BrokerFixture, running
@@ -115,9 +116,9 @@ async def test_a_slave_gets_the_tables_it_needs(broker: BrokerFixture) -> None:
 
     offsets = ConsumerOffsetTable.decode((await broker.call(GetAllConsumerOffset())).body)
     delays = (await broker.call(GetAllDelayOffset())).body
-    checkpoint = (await broker.call(h.GetTimerCheckPoint())).body
-    metrics = (await broker.call(h.GetTimerMetrics())).body
-    status = HaRuntimeInfo.decode((await broker.call(h.GetBrokerHaStatus())).body)
+    checkpoint = (await broker.call(r.GetTimerCheckPoint())).body
+    metrics = (await broker.call(r.GetTimerMetrics())).body
+    status = HaRuntimeInfo.decode((await broker.call(r.GetBrokerHaStatus())).body)
 
     assert offsets.offset_table == broker.broker.offsets.table
     assert offsets.data_version == broker.broker.offsets.data_version
@@ -131,9 +132,9 @@ async def test_a_slave_gets_the_tables_it_needs(broker: BrokerFixture) -> None:
 async def test_timer_requests_fail_without_the_timer(tmp_path: Path) -> None:
     async with running(tmp_path, timerWheelEnable="false") as broker:
         with pytest.raises(SystemFailure):
-            await broker.call(h.GetTimerCheckPoint())
+            await broker.call(r.GetTimerCheckPoint())
         with pytest.raises(SystemFailure):
-            await broker.call(h.GetTimerMetrics())
+            await broker.call(r.GetTimerMetrics())
         assert (await table(broker))["timerReadBehind"] == "0"
 
 

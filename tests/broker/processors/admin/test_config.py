@@ -29,7 +29,7 @@ async def test_settings_are_returned_sorted_and_without_passwords(tmp_path: Path
     assert body.splitlines() == sorted(body.splitlines(), key=lambda line: line.partition("=")[0])
     hidden = {"tls.server.keyPassword", "accessSecret"}
     # Keys that mqadmin's exportConfigs and exportMetrics require; they are constant.
-    facts = {"brokerRole", "clientCallbackExecutorThreads", "filterServerNums", "useTLS"}
+    facts = {"clientCallbackExecutorThreads", "filterServerNums", "useTLS"}
     assert set(found) == {*Settings().to_properties(), "userKey", *facts} - hidden
     assert (found["brokerRole"], found["useTLS"]) == ("ASYNC_MASTER", "false")
     assert (found["brokerName"], found["storePathRootDir"], found["connectTimeoutMillis"]) == (

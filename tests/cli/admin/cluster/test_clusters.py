@@ -28,6 +28,13 @@ def test_slaves_are_listed_with_their_lag(tool: Tool) -> None:
     assert "give one of" in tool.run("haStatus").stderr
 
 
+def test_the_flush_offset_of_a_master_is_set(tool: Tool) -> None:
+    printed = tool("resetMasterFlushOffset", "-b", tool.broker_addr, "-o", "4096")
+
+    assert printed == "reset master flush offset to 4096 success\n"
+    assert "--offset is missing" in tool.run("resetMasterFlushOffset", "-b", tool.broker_addr).stderr
+
+
 def test_one_cluster_is_listed(tool: Tool) -> None:
     assert len(rows(tool("clusterList", "-c", "DefaultCluster"))) == 1
     assert rows(tool("clusterList", "-c", "Elsewhere")) == []

@@ -1,6 +1,4 @@
-"""State of the broker, cleanup on request, requests of slaves, filter servers and NameServers."""
-
-import logging
+"""State of the broker, cleanup on request, and requests of filter servers."""
 
 from kerolox.broker.config import BrokerConfig
 from kerolox.broker.metrics.counters import BrokerStats
@@ -12,20 +10,11 @@ from kerolox.broker.registration.registrar import Registrar
 from kerolox.broker.unsupported import REFUSED
 from kerolox.errors import NoPermission, SystemFailure
 from kerolox.remoting.router import Incoming, handles
-from kerolox.runtime.cooperative import in_turns
-from kerolox.runtime.text import fastjson
 from kerolox.wire.bodies.kv import KVTable
-from kerolox.wire.bodies.offsets import BrokerStatsData, HaRuntimeInfo, StatsItem
+from kerolox.wire.bodies.offsets import BrokerStatsData, StatsItem
 from kerolox.wire.header import Empty
 from kerolox.wire.headers import broker as h
-from kerolox.wire.headers import offsets as o
-from kerolox.wire.headers.namesrv import NotifyMinBrokerIdChange
 from kerolox.wire.reply import Reply
-
-log = logging.getLogger(__name__)
-
-# Entries encoded without yielding to other tasks.
-_KEYS_AT_ONCE = 500
 
 
 class BrokerInfoProcessor:
@@ -78,58 +67,6 @@ class MaintenanceProcessor:
         return Reply()
 
 
-class ReplicaProcessor:
-    """Requests that a slave sends to its master, and the HA status."""
-
-    def __init__(self, parts: BrokerParts) -> None:
-        self._store = parts.store
-        self._offsets = parts.offsets
-        self._delivery = parts.delivery
-        self._timer = parts.timer
-
-    @handles(o.GetAllConsumerOffset)
-    async def consumer_offsets(self, request: Incoming[o.GetAllConsumerOffset]) -> Reply[Empty]:
-        version = self._offsets.data_version.encode()
-        pieces: list[bytes] = []
-        async for key in in_turns(list(self._offsets.table), count=_KEYS_AT_ONCE):
-            offsets = self._offsets.table.get(key)
-            if offsets is not None:
-                pieces.append(fastjson.encode({key: offsets})[1:-1])
-        return Reply(None, b'{"dataVersion":%b,"offsetTable":{%b}}' % (version, b",".join(pieces)))
-
-    @handles(o.GetAllDelayOffset)
-    def delay_offsets(self, request: Incoming[o.GetAllDelayOffset]) -> Reply[Empty]:
-        return Reply(None, self._delivery.offsets.encode())
-
-    @handles(h.GetTimerCheckPoint)
-    def timer_checkpoint(self, request: Incoming[h.GetTimerCheckPoint]) -> Reply[Empty]:
-        self._check_timer("checkpoint")
-        return Reply(None, self._timer.checkpoint.encode())
-
-    @handles(h.GetTimerMetrics)
-    def timer_metrics(self, request: Incoming[h.GetTimerMetrics]) -> Reply[Empty]:
-        self._check_timer("metrics")
-        return Reply(None, fastjson.encode(self._timer.metrics.counts))
-
-    def _check_timer(self, what: str) -> None:
-        if not self._store.config.timer_wheel_enable:
-            raise SystemFailure(f"The {what} is null")
-
-    @handles(h.GetBrokerHaStatus)
-    def ha_status(self, request: Incoming[h.GetBrokerHaStatus]) -> Reply[Empty]:
-        """Respond as a master without slaves."""
-        client = {
-            "activated": False,
-            "lastReadTimestamp": 0,
-            "lastWriteTimestamp": 0,
-            "masterFlushOffset": 0,
-            "maxOffset": 0,
-            "transferredByteInSecond": 0,
-        }
-        info = HaRuntimeInfo(ha_client_runtime_info=client, master_commit_log_max_offset=self._store.log.end_offset)
-        return Reply(None, info.encode())
-
-
 class FilterServerProcessor:
     def __init__(self, config: BrokerConfig, servers: FilterServers, registration: Registrar) -> None:
         self._config = config
@@ -147,12 +84,3 @@ class FilterServerProcessor:
     @handles(h.RegisterMessageFilterClass)
     def upload(self, request: Incoming[h.RegisterMessageFilterClass]) -> Reply[Empty]:
         raise NoPermission(REFUSED[h.RegisterMessageFilterClass.code])
-
-
-class NamesrvNoticeProcessor:
-    @handles(NotifyMinBrokerIdChange)
-    def min_broker_id_changed(self, request: Incoming[NotifyMinBrokerIdChange]) -> Reply[Empty]:
-        """Log the change; only slaves act on it, and this broker is a master."""
-        header = request.header
-        log.info("the minimum broker id is now %s at %s", header.min_broker_id, header.min_broker_addr)
-        return Reply()

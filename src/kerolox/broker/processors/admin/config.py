@@ -20,7 +20,6 @@ log = logging.getLogger(__name__)
 
 # Keys that mqadmin's exportConfigs and exportMetrics require; they are not settings of this broker.
 _CONSTANTS = {
-    "brokerRole": "ASYNC_MASTER",
     "clientCallbackExecutorThreads": str(os.cpu_count() or 1),
     "filterServerNums": "0",
     "useTLS": "false",

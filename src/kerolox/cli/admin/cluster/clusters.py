@@ -1,4 +1,4 @@
-"""`clusterList` and `haStatus`: rates and load of a cluster's brokers, and the state of replication."""
+"""`clusterList`, `haStatus` and `resetMasterFlushOffset`: load of a cluster's brokers, and the state of replication."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from kerolox.admin import BrokerStatus
 from kerolox.cli.admin.broker_options import master_addresses, require_target
 from kerolox.cli.admin.command import Call, Flag, Output, command, newer, pause, switch
+from kerolox.cli.admin.errors import CommandFailed
 from kerolox.cli.admin.java_times import millis_text
 from kerolox.cli.admin.output import Cell, CompositeCell, Table, Text, parse_value
 from kerolox.wire.bodies.offsets import HaRuntimeInfo
@@ -145,3 +146,22 @@ def _slave_report(info: Mapping[str, Any]) -> list[Table | Text]:
         "MasterFlushOffset": info.get("masterFlushOffset"),
     }
     return [Text("\n" + "".join(f"#{name}\t{value}\n" for name, value in values.items()), dict(info))]
+
+
+@command(
+    "resetMasterFlushOffset",
+    "Reset master flush offset in slave.",
+    Flag("b", "brokerAddr", "which broker to reset"),
+    Flag("o", "offset", "the offset to reset at"),
+    since="5.0.0",
+)
+async def reset_master_flush_offset(call: Call) -> Output:
+    for name in ("brokerAddr", "offset"):
+        if not call.has(name):
+            raise CommandFailed(f"--{name} is missing")
+    offset = call.number("offset")
+    await call.admin.cluster.reset_master_flush_offset(call["brokerAddr"], offset)
+    yield Text(
+        f"reset master flush offset to {offset} success\n",
+        {"broker": call["brokerAddr"], "masterFlushOffset": offset},
+    )

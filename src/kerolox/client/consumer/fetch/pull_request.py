@@ -6,7 +6,7 @@ from typing import Final
 from kerolox.client.consumer.session_interface import SessionInterface
 from kerolox.client.session.topic_routes import MASTER_ID
 from kerolox.codes import ResponseCode
-from kerolox.errors import AnswerError, ConnectFailed
+from kerolox.errors import AnswerError, ConnectFailed, RemotingError
 from kerolox.message import sysflag
 from kerolox.message.message import Message as Record
 from kerolox.message.records import batch
@@ -89,9 +89,12 @@ class Puller:
 
         Raises AnswerError if the broker refuses, RemotingError if it cannot be reached.
         """
-        address, is_master = self._address(queue.broker_name, broker_id)
+        found = self._session.routes.readable_address(queue.broker_name, broker_id)
+        if found is None:
+            raise ConnectFailed(f"the address of broker {queue.broker_name} is unknown")
+        broker_id, address = found
         flags = self._flags
-        if commit_offset and is_master:
+        if commit_offset and broker_id == MASTER_ID:
             flags |= COMMIT_BIT
         is_tag = subscription.expression_type != SQL92
         request = PullMessage(
@@ -108,7 +111,12 @@ class Puller:
             expression_type=subscription.expression_type,
             max_msg_bytes=self._batch_bytes,
         )
-        response = await self._session.ask(address, request, timeout_seconds=self._timeout_seconds)
+        try:
+            response = await self._session.ask(address, request, timeout_seconds=self._timeout_seconds)
+        except RemotingError:
+            # The broker may be gone; a new route has another one of its group.
+            self._session.refresh_route_soon(queue.topic)
+            raise
         if response.code not in _EXPECTED_CODES:
             raise AnswerError.of(response.code, response.remark)
         header = Pulled.decode(response.ext)
@@ -120,15 +128,6 @@ class Puller:
             header.suggest_which_broker_id,
             response.code == _MOVED,
         )
-
-    def _address(self, broker_name: str, broker_id: int) -> tuple[str, bool]:
-        """Return the address of the suggested broker, or of another one of its group, and whether it is the master."""
-        address_of = self._session.routes.address
-        for candidate in dict.fromkeys((broker_id, broker_id + 1, MASTER_ID, 1)):
-            address = address_of(broker_name, candidate)
-            if address is not None:
-                return address, candidate == MASTER_ID
-        raise ConnectFailed(f"the address of broker {broker_name} is unknown")
 
 
 def _records(body: bytes) -> list[Record]:

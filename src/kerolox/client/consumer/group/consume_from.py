@@ -61,9 +61,10 @@ async def start_offset(
 
 
 async def _query(session: SessionInterface, queue: MessageQueue, request: Request[OffsetFound]) -> int:
-    address = session.routes.address(queue.broker_name)
-    if address is None:
+    found = session.routes.readable_address(queue.broker_name)
+    if found is None:
         raise ConnectFailed(f"the address of broker {queue.broker_name} is unknown")
+    _, address = found
     offset = (await session.call(address, request)).fields.offset
     if offset is None or offset < 0:
         raise KeroloxError(f"broker {queue.broker_name} returned the invalid offset {offset} for {queue}")

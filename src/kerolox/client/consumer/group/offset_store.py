@@ -58,7 +58,10 @@ class OffsetStore(ABC):
 
 
 class BrokerOffsetStore(OffsetStore):
-    """The offsets of a clustering group, kept by the master of each queue (RemoteBrokerOffsetStore)."""
+    """The offsets of a clustering group, kept by the master of each queue (RemoteBrokerOffsetStore).
+
+    While a group has no master, a slave keeps them.
+    """
 
     def __init__(self, session: SessionInterface, group: str) -> None:
         super().__init__()
@@ -72,9 +75,10 @@ class BrokerOffsetStore(OffsetStore):
         self._sent.pop(queue, None)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        address = self._session.routes.address(queue.broker_name)
-        if address is None:
+        found = self._session.routes.readable_address(queue.broker_name)
+        if found is None:
             raise ConnectFailed(f"the address of broker {queue.broker_name} is unknown")
+        _, address = found
         request = QueryConsumerOffset(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
         try:
             return (await self._session.call(address, request)).fields.offset
@@ -86,10 +90,11 @@ class BrokerOffsetStore(OffsetStore):
             offset = self._table.get(queue)
             if offset is None or (self._sent.get(queue) == offset and not wait_for_response):
                 continue
-            address = self._session.routes.address(queue.broker_name)
-            if address is None:
+            found = self._session.routes.readable_address(queue.broker_name)
+            if found is None:
                 log.warning("offset %d of %s was not committed: the address of its broker is unknown", offset, queue)
                 continue
+            _, address = found
             request = UpdateConsumerOffset(
                 consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
             )

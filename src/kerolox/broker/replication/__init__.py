@@ -1,0 +1,1 @@
+"""Masters and slaves: what a slave refuses, and what it copies besides the log."""

@@ -1,0 +1,1 @@
+"""Where a controller keeps its broker groups: one local file, or etcd."""
