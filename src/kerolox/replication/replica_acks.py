@@ -37,10 +37,21 @@ class ReplicaAcks:
         needed = max(1, self._slaves_needed())
         return self._offsets[needed - 1] if needed <= len(self._offsets) else 0
 
+    @property
+    def limits_readers(self) -> bool:
+        return False
+
+    def confirm_offset(self) -> int:
+        return self.held_offset()
+
+    def refusal(self) -> str | None:
+        return None
+
     def subscribe(self, on_held: Callable[[], None]) -> None:
         self._on_held = on_held
 
     def update(self, reported: Mapping[str, int]) -> None:
+        """Take note of how far each slave holds the log; slaves that are left out are gone."""
         self._offsets = sorted(reported.values(), reverse=True)
         self._on_held()
 

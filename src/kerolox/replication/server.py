@@ -7,7 +7,9 @@ from kerolox.errors import ConfigurationError, reason
 from kerolox.remoting.address import format_address
 from kerolox.remoting.server.connection_limit import LogLimit
 from kerolox.replication.config import ReplicationConfig
-from kerolox.replication.slave_connection import SlaveConnection, SlaveStatus
+from kerolox.replication.replica_acks import ReplicaAcks
+from kerolox.replication.replica_connection import ReplicaConnection, SlaveStatus
+from kerolox.replication.slave_connection import SlaveConnection
 from kerolox.runtime.clock import Clock
 from kerolox.runtime.service import Service
 from kerolox.store.store import Store
@@ -27,7 +29,7 @@ class ReplicationServer(Service):
         self._clock = clock
         self._host, self._port = host, port
         self._server: asyncio.Server | None = None
-        self._connections: set[SlaveConnection] = set()
+        self._connections: set[ReplicaConnection] = set()
         # Anybody may connect.
         self._log_limit = LogLimit(clock, "connections of slaves")
 
@@ -49,9 +51,12 @@ class ReplicationServer(Service):
         tick_seconds = min(_TICK_SECONDS, self._config.ha_send_heartbeat_interval / 4000)
         while True:
             await self._clock.sleep(tick_seconds)
-            for connection in list(self._connections):
-                connection.tick()
-            self._log_limit.report()
+            self._tick()
+
+    def _tick(self) -> None:
+        for connection in list(self._connections):
+            connection.tick()
+        self._log_limit.report()
 
     async def close(self) -> None:
         if self._server is not None:
@@ -66,7 +71,7 @@ class ReplicationServer(Service):
 
     def status(self) -> list[SlaveStatus]:
         """Return the state of each connected slave; only the furthest connection of a slave with several."""
-        furthest: dict[str, SlaveConnection] = {}
+        furthest: dict[str, ReplicaConnection] = {}
         for connection in self._connections:
             known = furthest.get(connection.slave)
             if known is None or (connection.ack_offset or 0) > (known.ack_offset or 0):
@@ -77,10 +82,10 @@ class ReplicationServer(Service):
         """Return the number of slaves that are less than haMaxGapNotInSync behind."""
         return sum(status.in_sync for status in self.status())
 
-    def _accept(self) -> SlaveConnection:
+    def _accept(self) -> ReplicaConnection:
         return SlaveConnection(self._store, self._config, self._clock, self._changed, self._log_limit)
 
-    def _changed(self, connection: SlaveConnection) -> None:
+    def _changed(self, connection: ReplicaConnection) -> None:
         if not connection.is_open:
             self._connections.discard(connection)
         elif connection not in self._connections:
@@ -90,7 +95,10 @@ class ReplicationServer(Service):
                 connection.close()
                 return
             self._connections.add(connection)
-        if self._store.copies is not None:
+        self._note_copies()
+
+    def _note_copies(self) -> None:
+        if isinstance(self._store.copies, ReplicaAcks):
             self._store.copies.update(self._reported())
 
     def _reported(self) -> dict[str, int]:

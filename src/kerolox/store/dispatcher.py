@@ -29,6 +29,8 @@ from kerolox.store.queue.queues import Queues
 log = logging.getLogger(__name__)
 
 _CHUNK_SIZE = 256 * 1024
+# Size and magic of a record.
+_HEAD_SIZE = 8
 
 # Consume queue entry of a record: physical offset, size and tags code.
 QueueEntry: TypeAlias = tuple[int, int, int]
@@ -82,7 +84,7 @@ class Dispatcher:
         self._damages = {damage.offset: damage for damage in damages}
 
     def dispatch_until(self, end_offset: int, *, size_max: int = sys.maxsize) -> None:
-        """Read the log and dispatch it up to `end_offset`, the end of a record, or a little more than `size_max`."""
+        """Read the log and dispatch the records that end before `end_offset`, or a little more than `size_max`."""
         stop_offset = min(end_offset, self.offset + size_max)
         while self.offset < stop_offset:
             damage = self._damages.get(self.offset)
@@ -90,9 +92,14 @@ class Dispatcher:
                 self.offset = damage.end_offset
                 continue
             chunk = self._log.read(self.offset, min(_CHUNK_SIZE, end_offset - self.offset))
+            if len(chunk) < _HEAD_SIZE:
+                return
             size, magic = size_and_magic(chunk)
             if magic == BLANK_MAGIC:
                 self.offset = self._log.next_file_start(self.offset)
+            elif size > end_offset - self.offset:
+                # Replicas of RocketMQ's report, and so confirm, a part of a record.
+                return
             elif size > len(chunk):
                 self.dispatch(peek(self._log.read(self.offset, size)))
             else:

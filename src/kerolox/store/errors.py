@@ -27,6 +27,10 @@ class NotStorable(StoreError):
     """The record is larger than a commit log file, or its topic cannot be a directory name."""
 
 
+class NotEnoughReplicas(StoreError):
+    """Too few brokers would hold the message, so it is not stored; Java's status is IN_SYNC_REPLICAS_NOT_ENOUGH."""
+
+
 class NotCopied(StoreError):
     """Bytes of another broker's log do not continue this log, or are not records."""
 

@@ -25,7 +25,16 @@ from kerolox.store.cleanup.topics import TopicCleanup
 from kerolox.store.config import PAGE_SIZE, FlushDiskType, StoreConfig
 from kerolox.store.delay.delay_levels import parse_levels
 from kerolox.store.dispatcher import Dispatcher, DispatchRules
-from kerolox.store.errors import NotCopied, NotStorable, StoreBusy, StoreError, StoreFull, StoreReadOnly, SyncFailed
+from kerolox.store.errors import (
+    NotCopied,
+    NotEnoughReplicas,
+    NotStorable,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    SyncFailed,
+)
 from kerolox.store.flush_behind import FlushBehind
 from kerolox.store.index.key_index import KeyIndex
 from kerolox.store.index.layout import IndexShape
@@ -184,7 +193,7 @@ class Store(Service):
             queue_offsets=self._queue_offsets,
             clear_stray=self._clear_stray,
         )
-        # Under SYNC_FLUSH: appended but not durable yet, and therefore not dispatched to readers.
+        # Appended, but not durable (SYNC_FLUSH) or confirmed (controller mode) yet, and so not dispatched to readers.
         self._undispatched: deque[tuple[Sequence[Append], Sequence[Appended]]] = deque()
         # Submitted in this iteration of the event loop, or waiting for the next file of the log.
         self._submitted: list[tuple[Sequence[Append], Senders]] = []
@@ -193,6 +202,9 @@ class Store(Service):
         self._stalled: StalledAppends | None = None
         self._awaited_allocation: asyncio.Task[OSError | None] | None = None
         self._is_sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self._is_confirmed = self.copies is not None and self.copies.limits_readers
+        # Whether readers see messages only some time after they were written.
+        self._is_held_back = self._is_sync or self._is_confirmed
         # Whether senders may have to wait after their messages were written.
         self._has_pending_acks = self._is_sync or self.copies is not None
 
@@ -416,7 +428,7 @@ class Store(Service):
         """
         for append in appends:
             self._check(append)
-        if self._is_sync or self._stalled is not None:
+        if self._is_held_back or self._stalled is not None:
             self._check_pending_size(appends)
         is_first = not self._submitted
         self._submitted.append((appends, senders))
@@ -429,9 +441,9 @@ class Store(Service):
 
     def _check_pending_size(self, appends: Sequence[Append]) -> None:
         waiting = 0 if self._stalled is None else self._stalled.size
-        if self._is_sync and self.flusher.failure is None:
-            # Undispatched appends stay in memory until they are durable, whether or not their senders wait.
-            waiting += self.log.end_offset - self.flusher.durable_offset
+        if self._is_held_back and self.flusher.failure is None:
+            # Undispatched appends stay in memory until readers may see them, whether or not their senders wait.
+            waiting += self.log.end_offset - self._visible_offset
         bound = self.config.put_bytes_pending_max
         if waiting and waiting + appends_size(appends) > bound:
             raise StoreBusy(
@@ -495,17 +507,35 @@ class Store(Service):
             self._pending_acks.add(0, appended, CopyWait(copies, self._pending_copies, senders))
         else:
             self._pending_copies.add(0, appended, senders)
+            self._pending_copies.acknowledge(copies.held_offset())
 
     def _on_copied(self) -> None:
         assert self.copies is not None
         self._pending_copies.acknowledge(self.copies.held_offset())
         self._hooks.on_acknowledged()
+        if self._is_confirmed and self._is_open:
+            self._dispatch_visible()
 
     def _on_durable(self) -> None:
         self._pending_acks.acknowledge(self.flusher.durable_offset)
         self._hooks.on_acknowledged()
-        undispatched = self._undispatched
-        while undispatched and undispatched[0][1][-1].end_offset <= self.flusher.durable_offset:
+        self._dispatch_visible()
+
+    @property
+    def _visible_offset(self) -> int:
+        """Readers may see the log up to here: what neither a power cut nor a failover takes back."""
+        offset = self.flusher.durable_offset if self._is_sync else self.log.end_offset
+        # A store that is being closed has no readers, but dispatches all of its log.
+        if self._is_confirmed and self._is_open:
+            assert self.copies is not None
+            offset = min(offset, self.copies.confirm_offset())
+        return offset
+
+    def _dispatch_visible(self) -> None:
+        undispatched, end_offset = self._undispatched, self._visible_offset
+        if self._is_confirmed:
+            self.checkpoint.confirmed_offset = end_offset
+        while undispatched and undispatched[0][1][-1].end_offset <= end_offset:
             batch = undispatched.popleft()
             if self._dispatch_failure is None:
                 self._dispatch(*batch)
@@ -544,6 +574,8 @@ class Store(Service):
         if self._is_copying:
             raise StoreReadOnly("this store is a copy of another broker's; send to the master")
         self._check_writable()
+        if self.copies is not None and (refusal := self.copies.refusal()) is not None:
+            raise NotEnoughReplicas(refusal)
         # Next queue offset of each queue, if all are appended.
         next_offsets: dict[tuple[str, int], int] = {}
         queue_offsets = [_assign_queue_offsets(append, next_offsets, self._queue_offsets) for append in appends]
@@ -560,7 +592,7 @@ class Store(Service):
             for append in appends[: len(appended)]:
                 _assign_queue_offsets(append, next_offsets, self._queue_offsets)
         self._queue_offsets.update(next_offsets)
-        if self._is_sync and appended:
+        if self._is_held_back and appended:
             self._undispatched.append((appends, appended))
         if self.growth.waiters:
             self.growth.wake()
@@ -584,9 +616,11 @@ class Store(Service):
                 ) from self._dispatch_failure
 
     def _make_visible(self, appends: Sequence[Append], appended: Sequence[Appended]) -> None:
-        """Make new messages visible to readers, unless they have to become durable first."""
-        if not self._is_sync and self._is_open:
+        """Make new messages visible to readers, unless they have to become durable or confirmed first."""
+        if not self._is_held_back and self._is_open:
             self._dispatch(appends, appended)
+        elif self._is_confirmed and self._is_open:
+            self._dispatch_visible()
 
     def _check(self, append: Append) -> None:
         size, size_max = len(append.records), self.log.append_size_max
@@ -643,10 +677,10 @@ class Store(Service):
         self._copy.reset()
         if self._is_sync:
             await self.flusher.flush()
-        has_more = self._dispatch()
+        has_more = self._dispatch(is_whole=True)
         while has_more:
             await asyncio.sleep(0)
-            has_more = self._dispatch()
+            has_more = self._dispatch(is_whole=True)
         self._is_copying = False
 
     async def append_copy(self, physical_offset: int, data: bytes) -> None:
@@ -687,6 +721,8 @@ class Store(Service):
         if self._is_sync:
             # Readers see the messages once they are durable.
             self.flusher.wake()
+        elif self._is_confirmed:
+            self._dispatch_visible()
         else:
             self._dispatch(copied=copied.runs)
 
@@ -703,14 +739,15 @@ class Store(Service):
         appended: Sequence[Appended] = (),
         *,
         copied: Sequence[Columns] = (),
+        is_whole: bool = False,
     ) -> bool:
         """Dispatch the appended or copied messages, and what the log holds beyond the dispatcher's offset.
 
-        Under SYNC_FLUSH nothing is dispatched that a power cut could take back. Returns True if more can be dispatched
-        right away, but the event loop should run other tasks first.
+        Nothing is dispatched after `_visible_offset`, unless all of it is asked for. Returns True if more can be
+        dispatched right away, but the event loop should run other tasks first.
         """
         try:
-            end_offset = self.flusher.durable_offset if self._is_sync else self.log.end_offset
+            end_offset = self.log.end_offset if is_whole else self._visible_offset
             for run in copied:
                 self.dispatcher.dispatch_copied(run)
             if appended:
@@ -735,7 +772,7 @@ class Store(Service):
             self._dispatch_failure = error
             self.retention.note_failure(error)
             return False
-        if self.dispatcher.offset < end_offset:
+        if self.dispatcher.offset < end_offset and (is_whole or not self._is_confirmed):
             return True
         self._dispatch_failure = None
         return False

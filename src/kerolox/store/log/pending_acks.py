@@ -7,7 +7,7 @@ import asyncio
 import logging
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import Protocol
@@ -48,11 +48,18 @@ class Copies(Protocol):
     def held_offset(self) -> int:
         """Return the physical offset up to which enough copies hold the log."""
 
+    @property
+    def limits_readers(self) -> bool:
+        """Whether readers see only what `confirm_offset` covers."""
+
+    def confirm_offset(self) -> int:
+        """Return the physical offset up to which no failover takes the log back."""
+
+    def refusal(self) -> str | None:
+        """Return why nothing may be appended at present."""
+
     def subscribe(self, on_held: Callable[[], None]) -> None:
         """Call `on_held` whenever `held_offset` may have grown; the store subscribes once."""
-
-    def update(self, reported: Mapping[str, int]) -> None:
-        """Take note of how far each slave holds the log; slaves that are left out are gone."""
 
 
 class Sender(Protocol):

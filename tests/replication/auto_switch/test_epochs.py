@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kerolox.replication.epochs import FILE_NAME, Agreement, EpochEntry, EpochFile, Epochs, agreement
+from kerolox.replication.auto_switch.epochs import FILE_NAME, Agreement, EpochEntry, EpochFile, Epochs, agreement
 from kerolox.runtime.files import RealDisk
 from kerolox.store.errors import StoreDamaged
 from tests.store.disks import SimulatedDisk, Stopped

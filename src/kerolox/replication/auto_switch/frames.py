@@ -19,7 +19,7 @@ import struct
 from typing import NamedTuple, TypeAlias
 
 from kerolox.errors import ProtocolError
-from kerolox.replication.epochs import ENTRIES_MAX, EpochEntry, Epochs, epochs_of
+from kerolox.replication.auto_switch.epochs import ENTRIES_MAX, EpochEntry, Epochs, epochs_of
 
 _HANDSHAKE, _TRANSFER = 1, 2
 

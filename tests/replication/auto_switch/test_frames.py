@@ -3,7 +3,8 @@
 import pytest
 
 from kerolox.errors import ProtocolError
-from kerolox.replication.auto_switch_frames import (
+from kerolox.replication.auto_switch.epochs import EpochEntry, Epochs
+from kerolox.replication.auto_switch.frames import (
     CHUNK_SIZE_MAX,
     Chunk,
     FromMaster,
@@ -14,7 +15,6 @@ from kerolox.replication.auto_switch_frames import (
     ReplicaFrames,
     Report,
 )
-from kerolox.replication.epochs import EpochEntry, Epochs
 
 EPOCHS = Epochs([EpochEntry(1, 0), EpochEntry(3, 0x1234)])
 FROM_REPLICA: list[tuple[FromReplica, str]] = [

@@ -1,6 +1,6 @@
 """The sync state set: what a master may acknowledge, and which changes it proposes."""
 
-from kerolox.replication.sync_state_set import SetLimits, SyncStateSet
+from kerolox.replication.auto_switch.sync_state_set import SetLimits, SyncStateSet
 
 LIMITS = SetLimits(members_min=2, lag_seconds_max=15)
 
