@@ -8,6 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerolox.message import sysflag
+from kerolox.message.message import Message
+from kerolox.message.properties import to_bytes
+from kerolox.message.records.columns import Columns
+from kerolox.message.records.record import encode
+from kerolox.message.records.summary import peek
 from kerolox.runtime.files import RealDisk
 from kerolox.store.index import array_loader
 from kerolox.store.index.array_loader import ArrayLoader
@@ -153,3 +159,11 @@ def test_while_numpy_is_imported_keys_are_hashed_one_by_one(monkeypatch: pytest.
 def test_an_idle_broker_does_not_import_numpy() -> None:
     code = "import sys, kerolox.broker; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_records_of_rolled_back_transactions_alone_add_no_keys() -> None:
+    """A run of the recovered log may have no other records."""
+    index = new_index(SimulatedDisk(), DIRECTORY, IndexShape(64, 4000))
+    record = encode(Message("t", b"body", to_bytes({"UNIQ_KEY": "id"}), sys_flag=sysflag.ROLLBACK))
+    index.put_columns(Columns.of([peek(bytes(record))]))
+    assert index.paths == []

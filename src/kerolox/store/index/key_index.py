@@ -225,8 +225,9 @@ class KeyIndex:
         self._put_records(RecordKeys.of(run), may_wait=True)
 
     def _put_records(self, run: RecordKeys, *, may_wait: bool = False) -> None:
-        is_after = not self._files or run.physical_offsets[0] > self.end_physical_offset
-        arrays = ARRAYS.get(may_wait=may_wait) if is_after and len(run) >= _FEW else None
+        arrays = None
+        if len(run) >= _FEW and (not self._files or run.physical_offsets[0] > self.end_physical_offset):
+            arrays = ARRAYS.get(may_wait=may_wait)
         if arrays is None:
             self._put_few(run)
             return
