@@ -83,6 +83,16 @@ def test_usual_records_around_an_unusual_one_are_hashed_together() -> None:
     assert [(type(part), len(part)) for part in parts] == [(KeyArrays, 25 * 4), (RecordKeys, 1), (KeyArrays, 14 * 4)]
 
 
+def test_records_without_keys_are_left_out_and_many_unusual_ones_are_hashed_one_by_one() -> None:
+    assert list(key_arrays(columns([("t", b"", b"", b"")] * 1000))) == []
+    rows = [("t", b"id%d" % number, b"a  b" if number % 2 else b"", b"") for number in range(1000)]
+    assert [len(part) for part in key_arrays(columns(rows))] == [1000]
+    rows = [("t", b"id%d" % number if number % 2 else b"", b"", b"") for number in range(1000)]
+    (arrays,) = key_arrays(columns(rows))
+    assert isinstance(arrays, KeyArrays)
+    assert len(arrays) == 500
+
+
 def test_the_hashes_are_those_of_java() -> None:
     rows = [(topic, b"id%d" % number, b"k%d" % number, b"red") for number in range(20) for topic in ("t", "ü")]
     run = columns(rows)

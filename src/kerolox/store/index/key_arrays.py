@@ -19,6 +19,8 @@ from kerolox.store.index.layout import ENTRY, SECONDS_MAX
 TEXT_SIZE_MAX = 64 * 1024
 
 _BLANK = ord(" ")
+# Records are divided at those with unusual keys if at most one of so many has some.
+_UNUSUAL_SHARE = 32
 # The bytes of an entry as numpy sees them: hash, physical offset, seconds, number of the next older entry.
 _ENTRY = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
 assert _ENTRY.itemsize == ENTRY.size
@@ -109,6 +111,9 @@ def _linked(slots: "NDArray[np.uint32]", places: "NDArray[np.int64]", first_numb
 def key_arrays(run: RecordKeys) -> Iterator[KeyArrays | RecordKeys]:
     """Yield the keys of records, in parts; records with unusual keys as they are, to be hashed one by one."""
     rows = list(map(_row, run.unique_keys, run.keys, run.tags))
+    if b"" in rows:
+        # Records without keys are not in the index.
+        run, rows = run.chosen(rows), list(filter(None, rows))
     first = 0
     for end in _ends(rows):
         part = run.part(first, end)
@@ -134,7 +139,8 @@ def _row(unique_key: bytes, keys: bytes, tag: bytes) -> bytes:
 def _ends(rows: list[bytes]) -> Iterator[int]:
     """Yield where to divide rows, so that the text of each part is short enough, or a part has one row."""
     if sum(map(len, rows)) + len(rows) <= TEXT_SIZE_MAX:
-        yield len(rows)
+        if rows:
+            yield len(rows)
         return
     size, first = 0, 0
     for number, row in enumerate(rows):
@@ -146,25 +152,28 @@ def _ends(rows: list[bytes]) -> Iterator[int]:
 
 
 def _divided(run: RecordKeys, rows: list[bytes]) -> Iterator[KeyArrays | RecordKeys]:
-    """Yield records with unusual keys as they are, and those between them as arrays."""
+    """Yield records with unusual keys as they are, and those between them as arrays; if many are unusual, all as is."""
+    unusual = [
+        number for number, row in enumerate(rows) if not _is_usual(run.unique_keys[number], run.tags[number], row)
+    ]
+    if len(unusual) * _UNUSUAL_SHARE > len(rows):
+        # Arrays of few records cost more than hashing their keys one by one.
+        yield run
+        return
     first = 0
-    for number, row in enumerate(rows):
-        if not _is_usual(run.unique_keys[number], run.tags[number], row):
-            if number > first:
-                hashed = _hashed(run.part(first, number), rows[first:number])
-                assert hashed is not None
-                yield hashed
+    for number in (*unusual, len(rows)):
+        if number > first:
+            hashed = _hashed(run.part(first, number), rows[first:number])
+            assert hashed is not None
+            yield hashed
+        if number < len(rows):
             yield run.part(number, number + 1)
-            first = number + 1
-    if first < len(rows):
-        hashed = _hashed(run.part(first, len(rows)), rows[first:])
-        assert hashed is not None
-        yield hashed
+        first = number + 1
 
 
 def _is_usual(unique_key: bytes, tag: bytes, row: bytes) -> bool:
     has_blanks = b" " in unique_key or b" " in tag or b"  " in row or row[:1] == b" " or row[-1:] == b" "
-    return 0 < len(row) < TEXT_SIZE_MAX and row.isascii() and not has_blanks
+    return len(row) < TEXT_SIZE_MAX and row.isascii() and not has_blanks
 
 
 def _hashed(run: RecordKeys, rows: list[bytes]) -> KeyArrays | None:

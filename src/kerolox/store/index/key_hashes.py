@@ -85,6 +85,10 @@ class RecordKeys:
         span = slice(first, end)
         return RecordKeys(*(getattr(self, name)[span] for name in self.__slots__))
 
+    def chosen(self, are_chosen: Sequence[object]) -> "RecordKeys":
+        """Return the records for which `are_chosen` has a true element."""
+        return RecordKeys(*(list(compress(getattr(self, name), are_chosen)) for name in self.__slots__))
+
     def extend(self, others: Self) -> None:
         self.topics += others.topics
         self.unique_keys += others.unique_keys
