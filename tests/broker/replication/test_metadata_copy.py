@@ -1,5 +1,6 @@
 """What a slave copies besides the log."""
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -102,13 +103,20 @@ async def test_an_idle_slave_asks_only_for_changes(tmp_path: Path) -> None:
                 asked.append(request.code)  # type: ignore[attr-defined]
             return await call(address, request, *args, **options)  # type: ignore[arg-type]
 
+        # An idle timer still writes its checkpoint now and then.
+        usual = {r.GetMetadataChanges.code, r.GetTimerCheckPoint.code, r.GetTimerMetrics.code}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(slave.broker.client, "call", note)
-            await copy.copy()
-            await copy.copy()
+            for _ in range(100):
+                # A master that has just started commits offsets of its own services.
+                asked.clear()
+                await copy.copy()
+                await copy.copy()
+                if set(asked) <= usual:
+                    break
+                await asyncio.sleep(0.1)
 
-        # An idle timer still writes its checkpoint now and then.
-        assert set(asked) <= {r.GetMetadataChanges.code, r.GetTimerCheckPoint.code, r.GetTimerMetrics.code}
+        assert set(asked) <= usual
         assert asked.count(r.GetMetadataChanges.code) >= 2
 
 
