@@ -1,6 +1,5 @@
 """What a slave copies besides the log."""
 
-import asyncio
 import logging
 from pathlib import Path
 
@@ -93,8 +92,8 @@ async def test_an_idle_slave_asks_only_for_changes(tmp_path: Path) -> None:
     async with pair(tmp_path) as (master, slave):
         await until(lambda: copy_of(slave) == master.broker.address)
         copy = slave.broker.replication.metadata_copy
-        await until(lambda: slave.broker.topics.data_version == master.broker.topics.data_version)
-        await copy.copy()
+        # The first copy asks for whole tables. It runs beside this test, and topics are not the last of them.
+        await until(lambda: copy.copied_at is not None)
         asked: list[int] = []
         call = slave.broker.client.call
 
@@ -103,20 +102,13 @@ async def test_an_idle_slave_asks_only_for_changes(tmp_path: Path) -> None:
                 asked.append(request.code)  # type: ignore[attr-defined]
             return await call(address, request, *args, **options)  # type: ignore[arg-type]
 
-        # An idle timer still writes its checkpoint now and then.
-        usual = {r.GetMetadataChanges.code, r.GetTimerCheckPoint.code, r.GetTimerMetrics.code}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(slave.broker.client, "call", note)
-            for _ in range(100):
-                # A master that has just started commits offsets of its own services.
-                asked.clear()
-                await copy.copy()
-                await copy.copy()
-                if set(asked) <= usual:
-                    break
-                await asyncio.sleep(0.1)
+            await copy.copy()
+            await copy.copy()
 
-        assert set(asked) <= usual
+        # An idle timer still writes its checkpoint now and then.
+        assert set(asked) <= {r.GetMetadataChanges.code, r.GetTimerCheckPoint.code, r.GetTimerMetrics.code}
         assert asked.count(r.GetMetadataChanges.code) >= 2
 
 
